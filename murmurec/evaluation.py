@@ -30,7 +30,7 @@ from murmurec.learner_evaluation import Evaluation, Options, event_epsilon
 from murmurec.ratings import Ratings, columns_of
 from stream_app.evaluation import EvaluationResult
 from stream_app.evaluation.results import ExperimentRow
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.privacy.mechanism import Mechanism
 
 __all__ = ["Evaluation", "Options", "Progress", "Terms", "evaluate", "experiment"]

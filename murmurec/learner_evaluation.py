@@ -19,8 +19,8 @@ from producers.datasets.load import Dataset
 from producers.scale import Scale
 from stream_app import evaluation
 from stream_app.evaluation import EvaluationResult
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.hybrid import SHARED_PART, HybridLearner
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates

@@ -6,7 +6,7 @@
 >>> ratings = [1 + (user + item) % 5 for user, item in zip(users, items)]
 >>> options = RankingOptions(messages=("packed",))
 >>> data = users, items, ratings, range(720)
->>> result = evaluate_ranking(data, "rr:5:2", model="dense", options=options)
+>>> result = evaluate_ranking(data, "rr:5:2", options=options)
 >>> result.split, result.k, result.mechanism
 ('user-time', 10, 'rr:5:2')
 >>> row = result.row(method="next", where="device", messages="packed")
@@ -83,7 +83,7 @@ def evaluate_ranking(
     """Sanitize and learn the earlier ratings of each user, and compare the lists with later likes.
 
     Args:
-        ratings, mechanism, model, seed: as for `murmurec.evaluate`.
+        ratings, mechanism, seed: as for `murmurec.evaluate`. model: `"hybrid"` or `"sketch"`.
         k: the length of a list.
         split: what is held out: `"global"` (the last fifth of all), `"visit"` (each user's last
             day), `"user-time"` (each user's last fifth) or `"last"` (each user's last rating).

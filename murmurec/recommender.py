@@ -28,8 +28,8 @@ from murmurec.ratings import Ratings, columns_of, ids_of, item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.datasets.row_order import is_timed
 from producers.scale import Scale
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.mechanism import Mechanism

@@ -30,8 +30,8 @@ from stream_app.kernels.factorization.posterior import (
     INSIDE_LOW,
     LOWEST,
 )
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import LEARNERS
 from stream_app.models.factorization.learner import LearnerSpec
 
 MOST_ITEMS = 8_192

@@ -2,7 +2,6 @@
 
     user(key), item(key)         vector and bias of an entity, the initial ones where unknown
     learn_one(user, item, e)     move the state by one decoded error
-    forget(user)                 where the state can lose a user: clear the user's own data
 
 The base class implements the rest of the contract: batches, decoding of reports through their
 channels, refusals, the overall mean
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +29,6 @@ from stream_app.kernels.factorization.posterior import (
 )
 from stream_app.kernels.machine.scalars import hash64
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import (
     BatchColumns,
     Entities,
@@ -60,11 +57,6 @@ class SimpleLearner(FixedArrays, Learner):
         self.zero = np.zeros(spec.factors, np.float32)
         self.spec = spec
         self._overall = self.keep("overall", np.array([(LOWEST + HIGHEST) / 2, 0.0]))
-
-    def follow(self, channels: Channels, parameters: Parameters) -> None:
-        """Take up other channels and parameters; see `Learner.follow`."""
-        self._decode_by(channels)
-        self.spec = replace(self.spec, parameters=parameters)
 
     @abstractmethod
     def user(self, key: int) -> Entity:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields, replace
 
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
-from stream_app.models.factorization.factory import LEARNERS
 from stream_app.privacy import registry
-from stream_app.settings import SERVED_LEARNERS, Settings
+from stream_app.settings import Settings
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec
 from stream_app.wire import Intake, Topics
@@ -16,7 +15,7 @@ from stream_app.wire.authenticity.seal import MIN_SECRET, OPEN, Seal
 from stream_app.wire.signatures.envelope import Verify
 from stream_app.wire.state_records import StateOrigin
 
-_DERIVED = "mechanisms", "model", "items_most", "shard"
+_DERIVED = "mechanisms", "items_most", "shard"
 _AS_THEY_ARE = [
     each.name
     for each in fields(StateSpec)
@@ -79,7 +78,6 @@ def spec_from_settings(settings: Settings) -> StateSpec:
     try:
         return StateSpec(
             mechanisms=tuple(registry.parse(name) for name in settings.mechanisms),
-            model=_learner(settings),
             items_most=settings.most_items,
             seed=settings.hash_seed,
             shard=settings.shard or 0,
@@ -95,17 +93,6 @@ def settings_in_force(settings: Settings, spec: StateSpec) -> Settings:
     decided: dict[str, object] = {name: getattr(spec, name) for name in named}
     decided["mechanisms"] = tuple(each.id for each in spec.allowed)
     return settings.model_copy(update=decided)
-
-
-
-
-def _learner(settings: Settings) -> str:
-    """Return the learner of the state; ValueError for a name that is not served."""
-    if settings.model not in SERVED_LEARNERS:
-        served = ", ".join(SERVED_LEARNERS)
-        other = "; this one is for evaluation alone" if settings.model in LEARNERS else ""
-        raise ValueError(f"model {settings.model!r}: workers serve {served}{other}")
-    return settings.model
 
 
 def new_replica(spec: StateSpec, origin: StateOrigin | None = None) -> Replica:

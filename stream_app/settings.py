@@ -47,8 +47,6 @@ PREFIX = "MURMUREC_"
 FILE = "murmurec.toml"
 MEMORY_SHARE = 0.9
 MASK = "********"
-SERVED_LEARNERS = ("hybrid", "sketch")
-"""What a worker may serve: workers of each were killed on a broker (tests/chaos)."""
 _MIB = 1024 * 1024
 _LEAST_ITEMS = 65_536
 _SECRET = re.compile(r"password|secret|token|jaas|credential|oauthbearer\.config|key\.pem|private")
@@ -351,7 +349,7 @@ class Tuning(_Group):
     depth: int = Field(4, ge=1, le=16)
     """rows of the sketch (k)"""
     sketch_bytes: Bytes = ByteSize(16 * _MIB)
-    """memory of the vectors, such as 16MiB; dense grows instead"""
+    """memory of the vectors, such as 16MiB"""
     scalars_bytes: Bytes = ByteSize(8 * _MIB)
     """memory of the biases and their variances"""
     seen_bytes: Bytes = ByteSize(16 * _MIB)

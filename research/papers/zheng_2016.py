@@ -33,8 +33,8 @@ from stream_app.evaluation.scope_errors import (
     evaluate_scope,
     most_rated_items,
 )
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry

@@ -24,7 +24,7 @@ from research.trainers import (
     learned_events,
 )
 from stream_app.evaluation import EvaluationData, EvaluationResult, TrueRatings
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.privacy.randomness import SeededSource
 
 _SCALARS_BYTES = 128  # an entity: slots are cheap, and entities that share one are predicted alike

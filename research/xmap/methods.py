@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from research.xmap.alter_ego import offset_of
 from research.xmap.task import Cold, ColdTask
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.ratings.identity import Identity
 

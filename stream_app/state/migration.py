@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from stream_app.log.ledger import ledger_array
 from stream_app.models.factorization import transfer
-from stream_app.models.factorization.factory import build_durable
-from stream_app.models.factorization.learner import ITEM, USER, Learner, LearnerSpec
+from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.learner import ITEM, USER, LearnerSpec, ServedLearner
 from stream_app.models.sketches.count_min import CountMinSketch
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.replica import Replica
@@ -211,11 +211,11 @@ class Migration:
             "learner", Fate.CONVERTED, f"{moved.entities:,} of {total:,} known entities; {vectors}"
         )
 
-    def _old_learner(self, given: Arrays) -> Learner:
+    def _old_learner(self, given: Arrays) -> ServedLearner:
         """Return the learner of the snapshot."""
         sizes = {name: int(self._settings[name]) for name in _LEARNER[1:]}
         spec = LearnerSpec(**sizes, seed=int(self._settings["seed"]))  # type: ignore[arg-type]
-        old = build_durable(self._settings["model"], self._replica.channels, spec)
+        old = build(self._settings["model"], self._replica.channels, spec)
         old.load(given)
         return old
 

@@ -49,10 +49,10 @@ from stream_app.log.ledger import APPLIED, DUPLICATE, JUMPED, Ledger
 from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems
 from stream_app.models.factorization.channels import NO_CHANNEL, Channels
-from stream_app.models.factorization.factory import build_durable
+from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.hyperparameters import Parameters
-from stream_app.models.factorization.learner import Learner, LearnerSpec, UpdateResult
+from stream_app.models.factorization.learner import LearnerSpec, ServedLearner, UpdateResult
 from stream_app.models.factorization.presence_rates import (
     PresenceRates,
     learn_from,
@@ -97,7 +97,7 @@ class Replica:
         self._follow_spec(spec, Channels.from_mechanisms(spec.mechanisms))
         sizes = spec.factors, spec.depth, spec.sketch_bytes, spec.scalars_bytes
         learner = LearnerSpec(*sizes, Parameters(clip=spec.clip), spec.seed)
-        self.learner: Learner = build_durable(spec.model, self.channels, learner)
+        self.learner: ServedLearner = build(spec.model, self.channels, learner)
         self.presence = (
             PresenceRates(self.channels, spec.presence_bytes, seed=spec.seed)
             if report_information(self.channels).any()

@@ -20,8 +20,8 @@ from stream_app.evaluation import (
     evaluate,
 )
 from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry

@@ -95,7 +95,7 @@ def measure(size: Size = FULL, names: Sequence[str] = ()) -> list[Figure]:
 def _configured(folder: Path) -> tuple[Settings, str]:
     """Return settings with every feature that goes together, and the text of their file."""
     file = folder / "murmurec.toml"
-    text = f"""[privacy]
+    text = """[privacy]
 mode = "central"
 [tuning]
 head_items = 4096

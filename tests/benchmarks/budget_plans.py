@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from research.fold_in import OwnRatings, folded_in
 from stream_app.evaluation import AdaptiveDevices, split
 from stream_app.evaluation.results import rms
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.accounting.budget_plans import largest_count

@@ -20,8 +20,8 @@ from murmurec.ratings import columns_of
 from producers.datasets.load import Dataset
 from producers.datasets.load import load as load_dataset
 from stream_app.evaluation import AdaptiveDevices, Devices, FixedReports, evaluate
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
@@ -72,7 +72,6 @@ SIZES = (
     *(Size("hashing k=1, d = 32", "hashing", 32, share) for share in (1 / 8, 1 / 4, 1 / 2, 1, 2)),
 )
 RANKED = [
-    *(Size("dense", "dense", d) for d in (4, 8, 32)),
     *(Size("hybrid, d = 32", "hybrid", 32, share) for share in (1 / 4, 1 / 2, 1)),
     *(Size("sketch k=4, d = 32", "sketch", 32, share) for share in (1 / 4, 1 / 2, 1, 2)),
 ]

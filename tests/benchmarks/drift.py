@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.monitoring.drift import PageHinkley
 from stream_app.privacy import registry

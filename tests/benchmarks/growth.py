@@ -36,8 +36,8 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build_durable
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.retrieval.index import StoredIndex
 from stream_app.models.retrieval.index_choice import build as build_index
@@ -147,7 +147,7 @@ def _learned(found: Growth, sizes: Sizes, users: int, items: int) -> Learner:
     channels = Channels.from_mechanisms([Identity(5)])
     for name, model in MODELS.items():
         before = resident()
-        learners[name] = build_durable(model, channels, spec_of(name, users, items))
+        learners[name] = build(model, channels, spec_of(name, users, items))
         for part in _everyone(users, items):
             _learn(learners[name], *part)
         grew[name] = resident() - before

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy.ratings.identity import Identity

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from research.trainers.epoch_model import EpochModel, Method, Part, Steps
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.privacy.ratings.identity import Identity

@@ -32,8 +32,8 @@ from producers.device.scope import turn
 from stream_app.evaluation import split
 from stream_app.evaluation.results import rms
 from stream_app.evaluation.scope_errors import Batch, ScopeCells, learn_cells, most_rated_items
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry

@@ -26,8 +26,8 @@ from research.trainers.cell_model import CellModel
 from research.trainers.trainer import BOUND
 from stream_app.evaluation import EvaluationData, TrueRatings, split
 from stream_app.evaluation.results import rms
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy import registry

@@ -95,7 +95,7 @@ def test_lists_of_them_are_measured(found: Histories) -> None:
     columns = {"user": found.users, "item": found.items, "rating": found.ratings}
     if found.times is not None:
         columns["timestamp"] = found.times
-    measure = partial(evaluate_ranking, columns, model="dense", options=RankingOptions(factors=4))
+    measure = partial(evaluate_ranking, columns, options=RankingOptions(factors=4))
     if found is CASES["no likes"]:
         with pytest.raises(ValueError, match="no rating reaches the likes"):
             measure()

@@ -47,9 +47,7 @@ def test_every_way_to_make_lists_has_its_figures(
         steps.append((done, total))
 
     options = RankingOptions(factors=4, scope=40 if mechanism == "cell:5:4" else None)
-    result = evaluate_ranking(
-        ratings, mechanism, split=split, model="dense", options=options, progress=progress
-    )
+    result = evaluate_ranking(ratings, mechanism, split=split, options=options, progress=progress)
     assert (result.split, result.k) == (split, 10)
     assert result.scope == (options.scope or 0)
     assert steps[-1][0] == steps[-1][1]
@@ -72,9 +70,7 @@ def test_every_way_to_make_lists_has_its_figures(
 def test_every_rating_is_learned_once_on_the_day_that_its_message_says(
     ratings: Dataset, form: str
 ) -> None:
-    run = RankingEvaluation(
-        ratings, "rr:5:2", k=10, split="visit", model="dense", seed=0, options=FAST
-    )
+    run = RankingEvaluation(ratings, "rr:5:2", k=10, split="visit", seed=0, options=FAST)
     list(run.learning(form))
     learned, replica = run.task.learned, run.server.replica
     assert run.server.learned == len(learned.items)
@@ -110,7 +106,7 @@ def planted(people: int = 80) -> tuple[np.ndarray, ...]:
 )
 def test_lists_find_planted_taste_in_every_form_of_messages(split: str) -> None:
     """Popularity finds a fifth of it; five standard errors of the difference are above it."""
-    result = evaluate_ranking(planted(), "none:5:inf", split=split, model="dense",
+    result = evaluate_ranking(planted(), "none:5:inf", split=split,
                               options=RankingOptions(factors=4))  # fmt: skip
     for form in FORMS:
         row = result.row(method="next", where="device", history="clean", messages=form)
@@ -122,9 +118,7 @@ def test_lists_find_planted_taste_in_every_form_of_messages(split: str) -> None:
 @pytest.mark.parametrize("mechanism", ["rr:5:2", "cell:5:4"])
 def test_no_list_holds_what_its_user_has_rated(ratings: Dataset, mechanism: str) -> None:
     """Where presence is protected the server does not know it, and the device leaves it out."""
-    run = RankingEvaluation(
-        ratings, mechanism, k=10, split="user-time", model="dense", seed=0, options=FAST
-    )
+    run = RankingEvaluation(ratings, mechanism, k=10, split="user-time", seed=0, options=FAST)
     list(run.learning("daily"))
     task, own = run.task, own_histories(run.task, np.full(len(run.task.rows), 5.0), None)
     _, replies = server_lists(run.server, task, 10)
@@ -135,7 +129,7 @@ def test_no_list_holds_what_its_user_has_rated(ratings: Dataset, mechanism: str)
 
 
 def test_a_cold_device_knows_its_newest_ratings_alone(ratings: Dataset) -> None:
-    result = evaluate_ranking(ratings, None, model="dense", options=FAST)
+    result = evaluate_ranking(ratings, None, options=FAST)
     none = result.row(where="device", history="clean, 0 ratings")
     assert none.ndcg == pytest.approx(result.ndcg_popular, abs=2 * none.ndcg_error)
     known = [row.history for row in result.rows if row.where == "device" and row.method == "next"]
@@ -150,7 +144,7 @@ def test_ratings_in_bins_from_below_zero_are_ranked(ratings: Dataset) -> None:
     scale = Scale(-10, 10, 4, binned=True)
     data = replace(ratings, ratings=values, levels=scale.classify(values)[0], scale=scale)
     assert least_like(None, data) == 2.0
-    assert evaluate_ranking(data, "rr:5:2", model="dense", options=FAST).ndcg > 0
+    assert evaluate_ranking(data, "rr:5:2", options=FAST).ndcg > 0
 
 
 @pytest.mark.parametrize(
@@ -165,9 +159,7 @@ def test_the_server_measures_its_lists_on_later_visits(
     mechanism: str, people: int, absent: str
 ) -> None:
     data = columns_of(planted(people), None)
-    run = RankingEvaluation(
-        data, mechanism, k=10, split="user-time", model="dense", seed=0, options=FAST
-    )
+    run = RankingEvaluation(data, mechanism, k=10, split="user-time", seed=0, options=FAST)
     list(run.learning())
     standing = run.server.recommender.standing
     assert standing.absent == absent
@@ -190,10 +182,10 @@ def test_data_without_times_are_taken_in_a_random_order(ratings: Dataset) -> Non
         levels=ratings.levels[by_item],
         timestamps=None,
     )
-    result = evaluate_ranking(data, None, model="dense", options=FAST)
+    result = evaluate_ranking(data, None, options=FAST)
     assert not result.in_time
     assert result.items == 60
-    assert evaluate_ranking(ratings, None, model="dense", options=FAST).in_time
+    assert evaluate_ranking(ratings, None, options=FAST).in_time
 
 
 def test_one_user_has_figures_without_an_overlap() -> None:

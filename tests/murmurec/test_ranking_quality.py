@@ -42,7 +42,7 @@ def below_popularity(result: RankingResult) -> list[str]:
 @pytest.mark.parametrize("mechanism", ["rr:5:1", "rr:5:2"])
 def test_with_public_presence_lists_are_above_popularity(world: Dataset, mechanism: str) -> None:
     options = RankingOptions(factors=4, messages=("single",))
-    result = evaluate_ranking(world, mechanism, model="dense", options=options)
+    result = evaluate_ranking(world, mechanism, options=options)
     assert result.ndcg > result.ndcg_popular
     assert below_popularity(result) == []
 
@@ -50,7 +50,7 @@ def test_with_public_presence_lists_are_above_popularity(world: Dataset, mechani
 @pytest.mark.parametrize("epsilon", [1, 2, 4])
 def test_with_hidden_presence_lists_are_not_below_popularity(world: Dataset, epsilon: int) -> None:
     options = RankingOptions(factors=4, scope=100)
-    result = evaluate_ranking(world, f"like:5:{epsilon}", model="dense", options=options)
+    result = evaluate_ranking(world, f"like:5:{epsilon}", options=options)
     assert below_popularity(result) == []
 
 

@@ -140,8 +140,3 @@ def test_a_noised_rating_counts_with_its_posterior_mean():
         learner.learn_many(*batch_of([(1, 1, 2, CLEAN, True), (1, 2, 4, channel, True)]))
         differences.append(float(learner._pairs[1, 0, 1]))
     assert 0.1 < differences[1] < differences[0] == pytest.approx(2.0)
-
-
-@every_model
-def test_no_worker_can_run_one(model):
-    assert not built(model).durable

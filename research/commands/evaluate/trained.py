@@ -12,7 +12,7 @@ from stream_app.cli import output
 from stream_app.cli.research.evaluate.measure import EvaluationOptions
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation import EvaluationResult
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
 
 
 def is_trainer(model: str) -> bool:

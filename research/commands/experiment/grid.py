@@ -22,7 +22,8 @@ from producers.datasets.row_order import is_timed
 from research.co_rated import CO_RATED
 from stream_app.evaluation.campaigns import MODES
 from stream_app.evaluation.ranking import baselines
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
+from stream_app.models.factorization.factory import LEARNERS as SERVED
 from stream_app.privacy import registry
 from stream_app.privacy.parsing import parse_fraction
 from stream_app.privacy.privacy_map import Adjacency
@@ -118,7 +119,7 @@ def _ways(grid: Grid, split: str | None, levels: int) -> Iterator[tuple[str, str
             if model in (ITEM_MEANS, *OF_LISTS):
                 if (split is None) == (model == ITEM_MEANS):
                     yield model, NONE, split or PREQUENTIAL
-            elif test and (split is None or model in LEARNERS):
+            elif test and (split is None or model in SERVED):
                 yield model, mechanism, split or test
 
 

@@ -19,17 +19,14 @@ from numba import njit
 
 from stream_app.kernels.factorization.bias_table import BIAS, BIAS_SHARE, SHARE, slot_of, tag_of
 from stream_app.kernels.factorization.count_sketch_blocked import place as place_blocked
-from stream_app.kernels.factorization.count_sketch_literal import place as place_literal
-from stream_app.kernels.factorization.initialization import cell, component
+from stream_app.kernels.factorization.initialization import cell
 from stream_app.kernels.machine.dirty_pages import (
     FLOATS,
     WORDS,
     touch_float,
-    touch_floats,
     touch_triple,
 )
 from stream_app.kernels.machine.scalars import hash64
-from stream_app.kernels.stream.hash_index import slot_of as place_of
 
 _SWEEPS = 4
 
@@ -50,14 +47,10 @@ def places_blocked(C, entity, at, signs):
 
 
 @njit(cache=True, nogil=True)
-def forget_vector(C, pages, key, salt, first_salt, first_scale, literal, D, K):
+def forget_vector(C, pages, key, salt, first_salt, first_scale, D, K):
     """Make the vector of a user read as it did before the first rating; mark the `pages` of C."""
     at, signs = np.empty((K, D), np.int64), np.empty((K, D), np.float32)
-    h = hash64(key + salt)
-    if literal:
-        place_literal(h, D, K, np.uint64(C.size // K), at, signs)
-    else:
-        places_blocked(C, h, at, signs)
+    places_blocked(C, hash64(key + salt), at, signs)
     for _ in range(_SWEEPS):
         for c in range(D):
             off = 0.0
@@ -89,21 +82,3 @@ def forget_sums(tags, sums, pages, key, salt):
     if tags[s] == tag_of(h):
         touch_triple(pages, s, WORDS)
         sums[s, :] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def forget_row(
-    slots, keys, seed, vectors, scalars, vectors_pages, scalars_pages, key, salt, scale, D
-):
-    """Reset the row of a user, if there is one, to its initial values; the key remains."""
-    row = slots[place_of(slots, keys, key, seed)]
-    if row < 0:
-        return
-    h = hash64(key + salt)
-    touch_floats(vectors_pages, row * D, D)
-    for c in range(D):
-        vectors[row * D + c] = component(h, c, scale)
-    touch_triple(scalars_pages, row, FLOATS)
-    scalars[row, BIAS] = np.float32(0.0)
-    scalars[row, BIAS_SHARE] = np.float32(1.0)
-    scalars[row, SHARE] = np.float32(1.0)

@@ -1,8 +1,7 @@
 """The learner of fixed memory: vectors in a count sketch, scalars in a hashed table.
 
-Nothing is allocated after the start, whatever ids arrive (Balu 2016, chapter 4). `sketch` and
-`hashing` keep a whole vector at one address a row (`count_sketch_blocked.py` of the kernels),
-`literal` every component at its own (`count_sketch_literal.py`).
+Nothing is allocated after the start, whatever ids arrive (Balu 2016, chapter 4). A whole vector is
+at one address a row (`count_sketch_blocked.py` of the kernels).
 """
 
 from __future__ import annotations
@@ -13,21 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.exchange.entered_rows import read_scalars
-from stream_app.kernels.factorization import factor_lookup as reading
 from stream_app.kernels.factorization.bias_table import SLOT_BYTES
 from stream_app.kernels.factorization.count_sketch_blocked import MAX_DEPTH
 from stream_app.kernels.factorization.erase import forget_scalars, forget_vector
+from stream_app.kernels.factorization.factor_lookup import blocked_reader
 from stream_app.kernels.factorization.initialization import UNIT, fill
 from stream_app.kernels.factorization.training_loops.blocked_loop import blocked_loop
-from stream_app.kernels.factorization.training_loops.literal_loop import literal_loop
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import (
     USER,
     BatchColumns,
-    Factorization,
     Keys,
     LearnerSpec,
+    ServedFactorization,
     UpdateResult,
     keys_of,
 )
@@ -35,13 +33,15 @@ from stream_app.models.paged_arrays import FixedArrays, aligned, mark_dirty
 from stream_app.models.seeds import CELLS, derive_seed
 
 
-class SketchLearner(FixedArrays, Factorization):
-    """Online matrix factorization in one count sketch: `sketch`, `literal` and `hashing`."""
+class SketchLearner(FixedArrays, ServedFactorization):
+    """Online matrix factorization in one count sketch."""
 
-    def __init__(self, name: str, channels: Channels, spec: LearnerSpec) -> None:
+    name = "sketch"
+
+    def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
         FixedArrays.__init__(self)
-        Factorization.__init__(self, channels, spec)
-        factors, depth = spec.factors, 1 if name == "hashing" else spec.depth
+        ServedFactorization.__init__(self, channels, spec)
+        factors, depth = spec.factors, spec.depth
         if not 1 <= depth <= MAX_DEPTH:
             raise ValueError(f"depth {depth}: must be 1 .. {MAX_DEPTH}")
         self.width = spec.sketch_bytes // (4 * depth * factors) * factors
@@ -55,7 +55,7 @@ class SketchLearner(FixedArrays, Factorization):
             raise ValueError(
                 f"scalars_bytes {spec.scalars_bytes}: must be {4 * SLOT_BYTES} .. 2^36"
             )
-        self.name, self.depth = name, depth
+        self.depth = depth
         self._cells = self.keep("cells", aligned(depth * self.width))
         spread = spec.parameters.cell_sd * math.sqrt(depth)
         self._first = derive_seed(spec.seed, CELLS), spread / UNIT
@@ -65,9 +65,7 @@ class SketchLearner(FixedArrays, Factorization):
         self._scalars = self.keep("scalars", first_scalars)
         self.keep("overall", self._overall)
         self._pages = self.maps()
-        self._literal = literal = name == "literal"
-        self._learn = (literal_loop if literal else blocked_loop)(factors, depth)
-        self._read = (reading.literal_reader if literal else reading.blocked_reader)(factors, depth)
+        self._learn, self._read = blocked_loop(factors, depth), blocked_reader(factors, depth)
 
     def _learn_batch(self, batch: BatchColumns, update: UpdateResult) -> None:
         if batch.learn.any():
@@ -94,8 +92,8 @@ class SketchLearner(FixedArrays, Factorization):
         """Make the user read as unknown (`kernels/factorization/erase.py`); its tag
         remains, and so do scalars that it shares."""
         cells, _, scalars, _ = self._pages
-        at, layout = self._seeds[USER], (self._literal, self.factors, self.depth)
-        forget_vector(self._cells, cells, user, at, *self._first, *layout)
+        at = self._seeds[USER]
+        forget_vector(self._cells, cells, user, at, *self._first, self.factors, self.depth)
         forget_scalars(self._tags, self._scalars, scalars, user, at)
 
     @property

@@ -23,9 +23,9 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import (
     USER,
     BatchColumns,
-    Factorization,
     Keys,
     LearnerSpec,
+    ServedFactorization,
     UpdateResult,
     keys_of,
 )
@@ -38,14 +38,14 @@ _OWNER_BYTES = 4
 _FIRST_SCALARS = np.array([0, 1, 1], np.float32)
 
 
-class HybridLearner(FixedArrays, Factorization):
+class HybridLearner(FixedArrays, ServedFactorization):
     """Online matrix factorization in rows of an entity's own, and in shared rows after them."""
 
     name = "hybrid"
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
         FixedArrays.__init__(self)
-        Factorization.__init__(self, channels, spec)
+        ServedFactorization.__init__(self, channels, spec)
         factors, parameters = spec.factors, spec.parameters
         rows = spec.sketch_bytes // (4 * factors)
         if not 2 <= rows < 2**31:

@@ -80,11 +80,10 @@ class UpdateResult(NamedTuple):
 
 
 class Learner(ABC):
-    """An online recommender of ratings, without its state: a subclass learns from a batch, holds
-    `_overall`, and keeps its arrays page by page (`paged_arrays.StatePart`)."""
+    """An online recommender of ratings, without its state: a subclass learns from a batch and holds
+    `_overall`."""
 
     name: str
-    growing: ClassVar[frozenset[str]] = frozenset()
     _overall: NDArray[np.float64]
 
     def __init__(self, channels: Channels, spec: LearnerSpec) -> None:
@@ -94,11 +93,6 @@ class Learner(ABC):
     def _decode_by(self, channels: Channels) -> None:
         self._tables = channels.tables
         self._protects = bool(channels.presence.any())
-
-    @abstractmethod
-    def follow(self, channels: Channels, parameters: Parameters) -> None:
-        """Decode by these channels, the first of which are the former ones, and learn by these
-        parameters from now on; the state is untouched."""
 
     def learn_many(
         self,
@@ -160,14 +154,36 @@ class Learner(ABC):
     def items(self, keys: Keys) -> Entities:
         """Return the vectors (n, factors) and biases (n,) of items."""
 
-    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:  # noqa: ARG002
-        """Return bias, and variances of bias and vector as shares (n, 3), of entities of one side;
-        NaN where none are known of it alone."""
-        return np.full((len(keys), 3), np.nan, np.float32)
-
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all that decides future predictions, equal in every byte for equal histories."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> dict[str, int]:
+        """Entities that each table holds before they share slots; empty for a growing table."""
+
+    @property
+    @abstractmethod
+    def memory_bytes(self) -> int:
+        """Memory held by the state."""
+
+
+class ServedLearner(Learner):
+    """A learner of a worker: a part of the state, kept page by page (`paged_arrays.StatePart`),
+    that can lose a user."""
+
+    growing: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Decode by these channels, the first of which are the former ones, and learn by these
+        parameters from now on; the state is untouched."""
+
+    @abstractmethod
+    def scalars_of(self, keys: Keys, side: int) -> NDArray[np.float32]:
+        """Return bias, and variances of bias and vector as shares (n, 3), of entities of one side;
+        NaN where none are known of it alone."""
 
     @abstractmethod
     def dirty_pages(self) -> dict[str, DirtyMap]:
@@ -185,27 +201,12 @@ class Learner(ABC):
     def index(self) -> None:
         """Derive everything else from arrays that were filled in place."""
 
+    @abstractmethod
     def forget(self, user: np.uint64) -> None:
         """Clear the user's own data, so that the user is treated as unknown.
 
         The influence of the user's ratings on items, the mean and shared cells remains.
         """
-        raise NotImplementedError
-
-    @property
-    def durable(self) -> bool:
-        """Whether a user can be forgotten; no worker takes another learner."""
-        return type(self).forget is not Learner.forget
-
-    @property
-    @abstractmethod
-    def slots(self) -> dict[str, int]:
-        """Entities that each table holds before they share slots; empty for a growing table."""
-
-    @property
-    @abstractmethod
-    def memory_bytes(self) -> int:
-        """Memory held by the state."""
 
 
 class Factorization(Learner):
@@ -219,25 +220,13 @@ class Factorization(Learner):
         self._overall = np.array([3.0, spec.parameters.mean_variance])
         self._seeds = np.array([derive_seed(spec.seed, side) for side in (USERS, ITEMS)], np.uint64)
 
-    def follow(self, channels: Channels, parameters: Parameters) -> None:
-        """Take up other channels and parameters; see `Learner.follow`."""
-        self._decode_by(channels)
-        self._constants = parameters.constants
-
     def start_mean(self, mean: float, variance: float) -> None:
         """Take an estimate of the mean rating, on 1 .. 5, where it is surer than the own one."""
         if variance < self._overall[MEAN_VARIANCE]:
-            mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
-            self._overall[:] = mean, variance
-
-    @property
-    def overall(self) -> NDArray[np.float64]:
-        """The mean rating, on 1 .. 5, and its variance (2,), not a copy."""
-        return self._overall
+            self.set_mean(np.array([mean, variance]))
 
     def set_mean(self, overall: NDArray[np.float64]) -> None:
         """Replace the mean rating and its variance (2,)."""
-        mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
         self._overall[:] = overall
 
     def users(self, keys: Keys) -> Entities:
@@ -260,6 +249,25 @@ class Factorization(Learner):
         self, keys: Keys, side: int, vectors: NDArray[np.float32], biases: NDArray[np.float32]
     ) -> None:
         """Write vectors and biases of one side: `side` is the place in `_seeds`."""
+
+
+class ServedFactorization(Factorization, ServedLearner):
+    """A factorization of a worker."""
+
+    def follow(self, channels: Channels, parameters: Parameters) -> None:
+        """Take up other channels and parameters; see `ServedLearner.follow`."""
+        self._decode_by(channels)
+        self._constants = parameters.constants
+
+    @property
+    def overall(self) -> NDArray[np.float64]:
+        """The mean rating, on 1 .. 5, and its variance (2,), not a copy."""
+        return self._overall
+
+    def set_mean(self, overall: NDArray[np.float64]) -> None:
+        """Replace the mean rating and its variance (2,)."""
+        mark_dirty(self.dirty_pages()["overall"], 0, self._overall.nbytes)
+        super().set_mean(overall)
 
 
 def _batch_columns(

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.factorization.bias_table import BIAS
-from stream_app.models.factorization.dense import DenseLearner
 from stream_app.models.factorization.hybrid import HybridLearner
-from stream_app.models.factorization.learner import ITEM, USER, Learner
+from stream_app.models.factorization.learner import ITEM, USER, ServedLearner
 
 Keys = NDArray[np.uint64]
 
@@ -41,7 +40,7 @@ class Moved:
     vectors: int
 
 
-def known_of(learner: Learner, keys: Keys, side: int) -> Known:
+def known_of(learner: ServedLearner, keys: Keys, side: int) -> Known:
     """Return what a learner knows of the given keys (distinct), without those it does not know."""
     scalars = learner.scalars_of(keys, side)
     known = ~np.isnan(scalars[:, BIAS])
@@ -51,12 +50,12 @@ def known_of(learner: Learner, keys: Keys, side: int) -> Known:
     return Known(keys, vectors, scalars)
 
 
-def enter(learner: Learner, found: dict[int, Known], overall: NDArray[Any]) -> Moved | None:
+def enter(learner: ServedLearner, found: dict[int, Known], overall: NDArray[Any]) -> Moved | None:
     """Fill an untrained learner with what another one knew; None for one that cannot be filled.
 
     Vectors of another length are left at their first values; biases count all the same.
     """
-    if not isinstance(learner, DenseLearner | HybridLearner):
+    if not isinstance(learner, HybridLearner):
         return None
     entities = 0
     for side in (ITEM, USER):
@@ -65,5 +64,4 @@ def enter(learner: Learner, found: dict[int, Known], overall: NDArray[Any]) -> M
         vectors = known.vectors if fit else None
         entities += learner.enter(known.keys, side, vectors, known.scalars)
     learner.set_mean(overall)
-    given = learner.rows_given if isinstance(learner, HybridLearner) else entities
-    return Moved(entities, given)
+    return Moved(entities, learner.rows_given)

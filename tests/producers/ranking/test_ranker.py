@@ -165,7 +165,7 @@ def test_a_device_and_the_server_that_learned_its_true_ratings_agree() -> None:
     items = items.reshape(60, 3, 5).transpose(1, 0, 2).reshape(-1) + 1
     levels, days = random.integers(3, 5, 900), np.repeat([20_000, 20_001, 20_005], 300)
     spec = LearnerSpec(factors=2, sketch_bytes=1 << 14, seed=1)
-    server = LearnedServer(registry.parse("none:5:inf"), "dense", spec, held_out=0.0)
+    server = LearnedServer(registry.parse("none:5:inf"), "hybrid", spec, held_out=0.0)
     clean = CleanRatings(
         users.astype(np.uint64), items.astype(np.uint64), levels.astype(np.uint8), days
     )

@@ -46,7 +46,7 @@ def compiled() -> dict[str, int]:
 
 @pytest.mark.parametrize(("index", "head_items"), [("auto", 1500), ("auto", 0), ("qolsh", 0)])
 @pytest.mark.parametrize("design", [SMALL, ALL], ids=["public presence", "every family"])
-@pytest.mark.parametrize("model", ["hybrid", pytest.param("dense", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("model", ["hybrid", pytest.param("sketch", marks=pytest.mark.nightly)])
 def test_nothing_is_compiled_after_the_warm_up(
     model: str, design: StateSpec, index: str, head_items: int, rng: np.random.Generator
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from producers.datasets.synthetic import generate
 from research.co_rated import CO_RATED
 from stream_app.cli import run
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
 from tests.stream_app.models.example_learner import ItemMeans
 
 

@@ -25,8 +25,8 @@ from stream_app.evaluation import (
 from stream_app.evaluation.rating_errors import PROTOCOLS
 from stream_app.evaluation.results import running_item_means
 from stream_app.evaluation.scope_errors import ScopeDevices, evaluate_scope
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner, LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry

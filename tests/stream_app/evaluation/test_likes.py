@@ -16,8 +16,8 @@ from stream_app.evaluation.scope_errors import (
     evaluate_scope,
     log_losses,
 )
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy.randomness import SeededSource

@@ -38,9 +38,9 @@ from stream_app.kernels.factorization.kalman_update import dot, move
 from stream_app.kernels.linear_algebra import symmetric_eigen
 from stream_app.kernels.machine.simd import add, flip, load, multiply, scale, store, total
 from stream_app.kernels.retrieval import code_scan, pca_scan, qolsh
+from stream_app.models.baselines.dense import DenseLearner
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.count_sketch import SketchLearner
-from stream_app.models.factorization.dense import DenseLearner
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.retrieval.pca_index import PCAIndex

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.count_sketch import SketchLearner
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
 from tests.naive import learning as naive

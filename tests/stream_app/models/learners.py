@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.factorization.factory import LEARNERS as SERVED
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec
-from stream_app.models.seeds import USERS
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.privacy.ratings.partition_response import PartitionResponse
 from stream_app.privacy.ratings.randomized_response import RandomizedResponse
@@ -38,16 +38,8 @@ SIZES = {"factors": 4, "depth": 3, "sketch_bytes": 3 * 7 * 4 * 4, "scalars_bytes
 FACTORIZATIONS = ("hybrid", "sketch", "literal", "hashing", "dense")  # what tests/naive knows
 
 
-class ForgettingItemMeans(ItemMeans):
-    name = "item-means, forgetting"
-
-    def forget(self, user: np.uint64) -> None:
-        self.mark_all_dirty()
-        self._table[0, self.slot(int(user), USERS, self._slots)] = 0
-
-
-# A row of the factory's table is under the contract without a line here.
-EVERY_LEARNER = LEARNERS | {made.name: made for made in (ItemMeans, ForgettingItemMeans)}
+# A row of a table is under the contract without a line here.
+EVERY_LEARNER = LEARNERS | {ItemMeans.name: ItemMeans}
 every_learner = pytest.mark.parametrize("model", EVERY_LEARNER)
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -112,6 +104,4 @@ def digest(learner: Learner) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in learner.arrays().items()}
 
 
-DURABLE = tuple(name for name in EVERY_LEARNER if small(name).durable)
-every_durable_learner = pytest.mark.parametrize("model", DURABLE)
-DURABLE_MODELS = tuple(name for name in DURABLE if name in LEARNERS)  # what a worker can run
+every_served_learner = pytest.mark.parametrize("model", SERVED)

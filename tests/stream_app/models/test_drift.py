@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy import registry

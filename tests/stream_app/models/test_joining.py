@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stream_app.kernels.exchange.natural_rows import ONE, sum_changes
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.joining import Meetings, SharedRows
 from stream_app.models.factorization.learner import ITEM, LearnerSpec

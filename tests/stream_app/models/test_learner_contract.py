@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream_app.models.baselines.learners import LEARNERS
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import LEARNERS, build, build_durable
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import LearnerSpec
 from tests.stream_app.models import example_learner
-from tests.stream_app.models.example_learner import ItemMeans
 from tests.stream_app.models.learners import (
     CHANNELS,
     CLEAN,
-    DURABLE,
     EVERY_LEARNER,
     HIDDEN,
     KNOWN,
@@ -29,12 +27,11 @@ from tests.stream_app.models.learners import (
     SIZES,
     UNUSED_CHANNEL,
     Batch,
-    ForgettingItemMeans,
     batch_of,
     batches,
     digest,
-    every_durable_learner,
     every_learner,
+    every_served_learner,
     small,
     stream,
 )  # fmt: skip
@@ -253,11 +250,10 @@ def test_an_unknown_entity_has_a_short_vector_and_no_bias(model: str) -> None:
         assert vectors.shape == (2, SIZES["factors"])
 
 
-@every_durable_learner
+@every_served_learner
 def test_a_forgotten_user_reads_as_an_unknown_one(model: str) -> None:
     sizes = {"sketch_bytes": 1 << 20, "scalars_bytes": 1 << 18}
     learner, fresh = small(model, **sizes), small(model, **sizes)
-    assert learner.durable
     u, i, z, c, learn, g = stream(2000, 18)
     learner.learn_many(u, i, z, c, learn, g)
     user = u[:1]
@@ -273,7 +269,6 @@ KEYS = np.array([7, 2**64 - 1], np.uint64)
 
 def test_every_row_of_the_table_is_under_the_contract() -> None:
     assert set(LEARNERS) < set(EVERY_LEARNER)
-    assert set(EVERY_LEARNER) - set(DURABLE) == {"item-means"}
 
 
 def test_the_example_is_one_file_of_at_most_forty_lines() -> None:
@@ -291,12 +286,3 @@ def test_the_example_predicts_better_than_the_mean() -> None:
     ratings = levels + 1.0
     error = np.sqrt(np.mean((found - ratings)[2000:] ** 2))
     assert error < 0.7 * ratings[2000:].std()
-
-
-def test_a_worker_refuses_a_learner_that_cannot_forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    for made in (ItemMeans, ForgettingItemMeans):
-        monkeypatch.setitem(LEARNERS, made.name, made)
-    assert build("item-means", CHANNELS).name == "item-means"
-    with pytest.raises(ValueError, match=r"'item-means': it cannot forget a user.*evaluated only"):
-        build_durable("item-means", CHANNELS)
-    assert build_durable("item-means, forgetting", CHANNELS).memory_bytes > 0

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.hyperparameters import Parameters
 from stream_app.models.factorization.learner import Learner, LearnerSpec

@@ -22,15 +22,15 @@ from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import Admission, KnownItems
 from tests.fixtures.campaigns import plan, planned, released
-from tests.stream_app.models.learners import CHANNELS, CLEAN, DURABLE, EVERY_LEARNER, stream
+from tests.stream_app.models.learners import CHANNELS, CLEAN, SERVED, every_served_learner, stream
 
 # A vector of 13 floats lies across the border of two pages, one of 32 does not.
-LEARNERS = [(model, 13) for model in DURABLE] + [("sketch", 32), ("hybrid", 32)]
+LEARNERS = [(model, 13) for model in SERVED] + [("sketch", 32), ("hybrid", 32)]
 BIG = {"depth": 3, "sketch_bytes": 900_000, "scalars_bytes": 400_000}
 
 
 def learner(model: str, factors: int):
-    made = EVERY_LEARNER[model](CHANNELS, LearnerSpec(factors=factors, seed=5, **BIG))
+    made = SERVED[model](CHANNELS, LearnerSpec(factors=factors, seed=5, **BIG))
 
     def feed(seed: int, events: int) -> None:
         made.learn_many(*stream(events, seed, users=4000, items=4000))
@@ -256,7 +256,7 @@ def test_every_page_that_changes_is_marked(make, steps) -> None:
                 assert len(found[name]) <= 12
 
 
-@pytest.mark.parametrize("model", DURABLE)
+@every_served_learner
 def test_reading_marks_nothing(model: str) -> None:
     made, feed = learner(model, 13)
     feed(1, 3000)
@@ -347,12 +347,8 @@ def test_arrays_that_do_not_fit_are_refused_and_the_state_is_unchanged(make) -> 
     }
 
 
-TWICE = np.array([7, 7], np.uint64)
 TORN = {
     "marks of other lengths": (marks, {"marks": np.zeros((1, 4), np.int64)}),
-    "dense keys": (lambda: learner("dense", 13), {"user_keys": TWICE}),
-    "dense vectors": (lambda: learner("dense", 13), {"item_vectors": np.zeros(5, np.float32)}),
-    "dense scalars": (lambda: learner("dense", 13), {"item_scalars": np.zeros((1, 3), np.float32)}),
 }
 
 
@@ -424,13 +420,3 @@ def test_a_range_of_bytes_touches_its_pages(first: int, stop: int, wanted: list[
     bits = np.zeros(4, np.uint8)
     mark_dirty(bits, first, stop)
     assert np.flatnonzero(bits).tolist() == wanted
-
-
-def test_marks_survive_the_growth_of_a_table() -> None:
-    """Rows that come after the growth lie in other pages than those that came before."""
-    keys = np.arange(30_000, dtype=np.uint64)
-    made, _ = learner("dense", 13)
-    for part in (keys[:9000], keys[9000:]):
-        zeros = np.zeros(len(part), np.uint8)
-        made.learn_many(part, part, zeros, zeros.astype(np.uint16), np.ones(len(part), np.bool_))
-    assert all(bits.all() for bits in made.dirty_pages().values())

@@ -27,7 +27,13 @@ from stream_app.privacy.ratings.randomized_response import RandomizedResponse
 from stream_app.privacy.ratings.randomized_response_missing import RandomizedResponseWithMissing
 from stream_app.privacy.ratings.ternary import Ternary
 from tests.naive import presence as naive
-from tests.stream_app.models.learners import DURABLE, EVERY_LEARNER, digest, small, stream
+from tests.stream_app.models.learners import (
+    EVERY_LEARNER,
+    digest,
+    every_served_learner,
+    small,
+    stream,
+)
 
 OPEN, WEAK, STRONG, THIN, FINE = range(5)
 MECHANISMS = (
@@ -155,7 +161,7 @@ def test_a_learner_starts_from_the_mean_at_its_cell_unless_it_is_surer(model: st
     assert digest(late) != digest(left)
 
 
-@pytest.mark.parametrize("model", DURABLE)
+@every_served_learner
 def test_a_start_marks_the_page_that_it_changes(model: str) -> None:
     made = small(model)
     for pages in made.dirty_pages().values():  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from producers.datasets.synthetic import generate
 from stream_app.kernels.retrieval import code_scan as scan
+from stream_app.models.baselines.learners import build as learner_of
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build as learner_of
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.retrieval.auto_index import AutoIndex
 from stream_app.models.retrieval.exact_index import ExactIndex

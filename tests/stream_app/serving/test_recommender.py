@@ -26,7 +26,7 @@ def rated(device: bytes, seq: int, ratings: dict[int, int]) -> Event:
 
 
 def recommender(method: str, *made: Event, catalogue: Catalogue | None = None) -> Recommender:
-    spec = replace(SMALL, model="dense", held_out=0.0, seen_bytes=1 << 16, head_items=0)
+    spec = replace(SMALL, held_out=0.0, seen_bytes=1 << 16, head_items=0)
     replica = Replica(spec)
     found = Recommender(replica, catalogue or Catalogue(), method)
     for event in made:

@@ -8,10 +8,6 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.stream import hash_index
-from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.dense import DenseLearner
-from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.item_directory import ItemDirectory
 from stream_app.state.known_items import KnownItems
 from tests.fixtures.collisions import crafted, unhashed
@@ -56,14 +52,3 @@ def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_the_d
         )
     assert (np.array(cost[1]) < 2 * np.array(cost[0])).all()
     assert max(cost[0]) < 3
-
-
-def test_keys_that_collide_under_the_public_hash_cost_as_much_as_others_in_dense_rows():
-    learner = DenseLearner(Channels.from_mechanisms((Identity(5),)), LearnerSpec(factors=1))
-    keys = crafted(CRAFTED)
-    zeros = np.zeros(len(keys), np.uint8)
-    users = np.zeros(len(keys), np.uint64)
-    learned = np.ones(len(keys), np.bool_)
-    learner.learn_many(users, keys, zeros, zeros.astype(np.uint16), learned)
-    items = learner._sides[1]
-    assert probes(items.slots, items.arrays()["keys"], items.seed) < 6

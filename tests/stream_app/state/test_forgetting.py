@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from stream_app.log.ledger import APPLIED, REJECTED
+from stream_app.models.factorization.factory import LEARNERS
 from stream_app.state.replica import Replica
 from stream_app.wire import REASON_CODE, Event, Reason, decode_many
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.replicas import ALL, SMALL, applied, played
 from tests.fixtures.streams import EVERY_FAMILY, Published, events, log, publish, run_of
-from tests.stream_app.models.learners import DURABLE_MODELS
 
 FORGOTTEN = REASON_CODE[Reason.FORGOTTEN]
-every_model = pytest.mark.parametrize("model", DURABLE_MODELS)
+every_model = pytest.mark.parametrize("model", LEARNERS)
 
 
 def made_of(rng: np.random.Generator, count: int = 300) -> list[Event]:
@@ -101,8 +101,7 @@ def test_forgetting_clears_the_devices_own_data_and_keeps_what_is_documented(
     assert replica.forget(device)
     after = bytes_of(replica)
     changed = {name for name in after if after[name] != before[name]}
-    vectors = {"dense": "user_vectors", "hybrid": "vectors"}.get(model, "cells")
-    own = {vectors, "user_scalars" if model == "dense" else "scalars"}
+    own = {"vectors" if model == "hybrid" else "cells", "scalars"}
     lists = {
         f"{feed}_lists.{name}" for feed in ("rated", "reported") for name in ("ends", "blocks")
     }

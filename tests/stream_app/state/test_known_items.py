@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused():
         KnownItems(0)
 
 
-@pytest.mark.parametrize("model", ["hybrid", "sketch", "dense"])
+@pytest.mark.parametrize("model", ["hybrid", "sketch"])
 def test_a_replica_with_few_rows_is_a_function_of_the_log(model, monkeypatch):
     rng = np.random.default_rng(1)
     monkeypatch.setattr("stream_app.state.known_items.Admission", lambda: RULE)

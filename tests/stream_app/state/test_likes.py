@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.factory import LEARNERS, build
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.privacy import registry
 from stream_app.privacy.ratings.like import LIKED, NOT_LIKED
@@ -38,7 +38,7 @@ def test_every_cell_is_learned_and_only_likes_are_counted_and_none_is_seen() -> 
     assert (errors[outcome.reports == NOT_LIKED] < 0).all()
 
 
-@pytest.mark.parametrize("model", ["hybrid", "sketch", "literal", "hashing", "dense"])
+@pytest.mark.parametrize("model", LEARNERS)
 def test_a_like_is_learned_as_randomized_response_over_two_levels(model: str) -> None:
     """`rr:2:3` with "liked" as its upper level: the same predictions, errors and probabilities."""
     replica = Replica(replace(LIKES, model=model, held_out=0.0))
@@ -69,7 +69,7 @@ def test_a_log_of_likes_may_be_cut_anywhere(rng: np.random.Generator) -> None:
 
 
 def test_an_item_that_is_often_liked_is_predicted_higher() -> None:
-    replica = Replica(replace(LIKES, model="dense", held_out=0.0))
+    replica = Replica(replace(LIKES, held_out=0.0))
     for n in range(300):
         applied(replica, replace(SCOPE, device=n.to_bytes(16, "little")))
     ann = np.full(len(ITEMS), 5, np.uint64)

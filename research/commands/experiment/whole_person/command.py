@@ -17,7 +17,7 @@ from research.commands.experiment.whole_person.points import QUICK, Grid, WholeP
 from stream_app.cli import output
 from stream_app.errors import UsageError, UserError
 from stream_app.evaluation.campaigns.campaign_lists import LARGEST_SCOPE, SCOPE
-from stream_app.models.factorization.factory import LEARNERS
+from stream_app.models.baselines.learners import LEARNERS
 
 _FEW_FACTORS = 8
 _TITLES = {

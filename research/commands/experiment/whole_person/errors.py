@@ -43,8 +43,8 @@ from stream_app.evaluation import (
 )
 from stream_app.evaluation.results import rms
 from stream_app.evaluation.scope_errors import ScopeCells, learn_cells
+from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
-from stream_app.models.factorization.factory import build
 from stream_app.models.factorization.learner import Learner
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.privacy import registry

@@ -90,7 +90,7 @@ def evaluate(
     from murmurec.common import research
     from producers.datasets.load import load
     from stream_app.cli.research.evaluate.measure import EvaluationOptions, default_family
-    from stream_app.models.factorization.factory import LEARNERS
+    from stream_app.models.baselines.learners import LEARNERS
 
     summed = mode if mode != "local" else None
     if summed is not None:

@@ -20,14 +20,7 @@ from stream_app.kernels.factorization.kalman_update import (
     within,
 )
 from stream_app.kernels.factorization.posterior import START, update_posterior
-from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD, MARKS_CHECKED
-from stream_app.kernels.machine.dirty_pages import (
-    FLOATS,
-    all_dirty,
-    pages_of,
-    touch_floats,
-    touch_triple,
-)
+from stream_app.kernels.factorization.training_loops import AHEAD, COLUMNS_AHEAD
 from stream_app.kernels.machine.memory import prefetch
 from stream_app.kernels.machine.simd import add, load, store
 
@@ -42,13 +35,12 @@ def dense_loop(D):
     @njit(cache=True, nogil=True, error_model="numpy")
     def learn_dense(
         slots_u, keys_u, vectors_u, scalars_u, slots_i, keys_i, vectors_i, scalars_i, counts,
-        vectors_u_pages, scalars_u_pages, vectors_i_pages, scalars_i_pages,
         seed, overall, salts, scales, k, likelihood, facts, table,
         users, items, reports, channels, learn, priors, predicted, error, refused, probability,
     ):  # fmt: skip
         mean, mean_variance = overall[MEAN], overall[MEAN_VARIANCE]
         channel, alphabet, exact, apart = np.int64(-1), np.int64(0), False, 0.0
-        marked = learned = False
+        learned = False
         us, its = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64)
         homes_u, homes_i = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
         seek(slots_u, seed, users, 0, homes_u)
@@ -64,12 +56,6 @@ def dense_loop(D):
                 find_known(slots_i, keys_i, items, n, many, homes_i, vectors_i, scalars_i, D, its)
                 seek(slots_u, seed, users, n + AHEAD, homes_u)
                 seek(slots_i, seed, items, n + AHEAD, homes_i)
-                if n % MARKS_CHECKED == 0 and not marked:
-                    rows_u, rows_i = counts[0], counts[1]
-                    marked = all_dirty(vectors_u_pages, pages_of(rows_u * D))
-                    marked = marked and all_dirty(vectors_i_pages, pages_of(rows_i * D))
-                    marked = marked and all_dirty(scalars_u_pages, pages_of(rows_u * 3))
-                    marked = marked and all_dirty(scalars_i_pages, pages_of(rows_i * 3))
             u = us[x]
             i = its[x]
             if u < 0:
@@ -115,11 +101,6 @@ def dense_loop(D):
             step_p, step_q = vector_steps(
                 e, rho, per_S, scalars_u, u, scalars_i, i, p, q, vu, vi, k
             )
-            if not marked or u == counts[0] or i == counts[1]:
-                touch_floats(vectors_u_pages, u * D, D)
-                touch_floats(vectors_i_pages, i * D, D)
-                touch_triple(scalars_u_pages, u, FLOATS)
-                touch_triple(scalars_i_pages, i, FLOATS)
             store(vectors_u, u * D, add(p, step_p))
             store(vectors_i, i * D, add(q, step_q))
             mean, mean_variance = step_mean(mean, mean_variance, e, rho, S)

@@ -1,0 +1,1 @@
+"""Learners that are evaluated beside those of a worker, and the table of both."""
