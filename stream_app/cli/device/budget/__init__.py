@@ -62,12 +62,12 @@ def status(
             *reached(file.settings), device, JoinedCampaigns.from_view(view, device)
         )
         row["receipts"] = [to_builtins(each, enc_hook=str) for each in found]
-    told = [*sentences(row)]
+    lines = [*sentences(row)]
     if ratings:
         kept = kept_ratings(file.path, None if user is None else bytes.fromhex(row["device"]))
         row["ratings"] = kept
-        told += rating_sentences(kept)
-    show(row, told, as_json=as_json)
+        lines += rating_sentences(kept)
+    show(row, lines, as_json=as_json)
 
 
 def plan(
