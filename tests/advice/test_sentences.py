@@ -26,7 +26,7 @@ _VARIABLES = {
     *("MURMUREC_CONFIG", "MURMUREC_DEVICE_"),
     *("MURMUREC_EDGE_STORE", "MURMUREC_EDGE_TOKEN"),
 }
-_NO_SETTING = {"status", "type", "name", "level", "ref", "device", "reply", "side", "list"}
+_NO_SETTING = {"status", "type", "name", "level", "ref", "device", "reply", "side", "list", "page"}
 
 
 @cache
