@@ -68,13 +68,6 @@ OBEYED: dict[tuple[str, str], tuple[str, ...]] = {
         "test_a_new_deployment_begins_with_the_model_of_another",
     ): ("or start a new deployment (--prefix)",),
     (
-        "tests/kafka/test_beginning.py",
-        "test_a_worker_begins_with_a_snapshot_of_the_format_before",
-    ): (
-        "export it with the version that wrote it",
-        "the snapshot was made with another design",
-    ),
-    (
         "tests/advice/test_obeyed.py",
         "test_a_damaged_checkpoint_of_a_snapshot_is_recomputed_with_its_file",
     ): (
@@ -354,6 +347,9 @@ PLAIN: dict[str, tuple[str, ...]] = {
     ),
     "said while nothing is wrong": (r"stage close ends it now",),
     "see `enrol --raise`": (r"these are other terms: raise",),
+    "tests/stream_app/operations/test_migration.py converts": (
+        r"or convert it with murmurec state migrate",
+    ),
     "it names the words of an option": (r"--rebuild …: use",),
     "a worker is started, and the command is run again": (r"no worker has taken that up yet",),
     "a count": (r"of the refused are over the budget",),

@@ -338,15 +338,10 @@ class Recovery:
 
 def _of_another_format(number: int) -> str:
     """Return the sentence for a checkpoint of an earlier or a later format."""
-    fix = (
-        "install the newer version again"
-        if number > CHECKPOINT_FORMAT
-        else "export it with the version that wrote it, and convert the file with `murmurec state "
-        "migrate`"
-    )
+    wanted = "newer version again" if number > CHECKPOINT_FORMAT else "version that wrote it"
     return (
         f"the checkpoint has format {number} and this worker reads format {CHECKPOINT_FORMAT}: "
-        f"{fix}, {WAYS_OUT}"
+        f"install the {wanted}, {WAYS_OUT}"
     )
 
 
