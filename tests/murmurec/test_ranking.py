@@ -70,7 +70,9 @@ def test_every_way_to_make_lists_has_its_figures(
 def test_every_rating_is_learned_once_on_the_day_that_its_message_says(
     ratings: Dataset, form: str
 ) -> None:
-    run = RankingEvaluation(ratings, "rr:5:2", k=10, split="visit", seed=0, options=FAST)
+    run = RankingEvaluation(
+        ratings, "rr:5:2", k=10, split="visit", model="hybrid", seed=0, options=FAST
+    )
     list(run.learning(form))
     learned, replica = run.task.learned, run.server.replica
     assert run.server.learned == len(learned.items)
@@ -118,7 +120,9 @@ def test_lists_find_planted_taste_in_every_form_of_messages(split: str) -> None:
 @pytest.mark.parametrize("mechanism", ["rr:5:2", "cell:5:4"])
 def test_no_list_holds_what_its_user_has_rated(ratings: Dataset, mechanism: str) -> None:
     """Where presence is protected the server does not know it, and the device leaves it out."""
-    run = RankingEvaluation(ratings, mechanism, k=10, split="user-time", seed=0, options=FAST)
+    run = RankingEvaluation(
+        ratings, mechanism, k=10, split="user-time", model="hybrid", seed=0, options=FAST
+    )
     list(run.learning("daily"))
     task, own = run.task, own_histories(run.task, np.full(len(run.task.rows), 5.0), None)
     _, replies = server_lists(run.server, task, 10)
@@ -159,7 +163,9 @@ def test_the_server_measures_its_lists_on_later_visits(
     mechanism: str, people: int, absent: str
 ) -> None:
     data = columns_of(planted(people), None)
-    run = RankingEvaluation(data, mechanism, k=10, split="user-time", seed=0, options=FAST)
+    run = RankingEvaluation(
+        data, mechanism, k=10, split="user-time", model="hybrid", seed=0, options=FAST
+    )
     list(run.learning())
     standing = run.server.recommender.standing
     assert standing.absent == absent

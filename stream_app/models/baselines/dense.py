@@ -27,7 +27,7 @@ from stream_app.models.factorization.learner import (
 )
 from stream_app.models.seeds import secret_seed
 
-_SIDES, _PARTS = ("user", "item"), ("keys", "vectors", "scalars")
+_SIDES = "user", "item"
 _SLICE = 4096  # events between two checks of the free rows: bounds what a batch reserves
 _LEAST = 16  # rows
 
@@ -67,8 +67,9 @@ class _Rows:
         return self._slots, keys, vectors.reshape(-1), scalars
 
     def used(self) -> dict[str, NDArray[Any]]:
-        """Return the rows in use by the name of their table."""
-        return {n: table[: self.count] for n, table in zip(_PARTS, self._tables, strict=True)}
+        """Return the rows in use by the name of their table, vectors one by one."""
+        keys, vectors, scalars = (table[: self.count] for table in self._tables)
+        return {"keys": keys, "vectors": vectors.reshape(-1), "scalars": scalars}
 
     @property
     def memory_bytes(self) -> int:

@@ -28,7 +28,7 @@ from stream_app.privacy import registry
 
 SMALL = Grid(("dense", "item-means"), ("none", "rr:5:2"), (), seeds=2, factors=2)
 WIDE = Grid(
-    ("dense", "popular", "EASE"), ("rr:5:2", "cell:5:2", "central:4"),
+    ("hybrid", "popular", "EASE"), ("rr:5:2", "cell:5:2", "central:4"),
     ("user-time",), seeds=1, factors=2, scope=20,
 )  # fmt: skip
 
@@ -106,10 +106,10 @@ def test_a_campaign_beside_baselines_alone_is_measured(data: Dataset) -> None:
 def test_each_row_says_what_is_protected_and_what_it_was_tested_on(data: Dataset) -> None:
     found = {(row.model, row.mechanism, row.split): row for row in rows(data, WIDE)}
     assert {key: (row.adjacency, row.epsilon) for key, row in found.items()} == {
-        ("dense", "rr:5:2", "prequential"): ("value", 2.0),
-        ("dense", "cell:5:2", "scope"): ("cell", 2.0),
-        ("dense", "rr:5:2", "user-time"): ("value", 2.0),
-        ("dense", "cell:5:2", "user-time"): ("cell", 2.0),
+        ("hybrid", "rr:5:2", "prequential"): ("value", 2.0),
+        ("hybrid", "cell:5:2", "scope"): ("cell", 2.0),
+        ("hybrid", "rr:5:2", "user-time"): ("value", 2.0),
+        ("hybrid", "cell:5:2", "user-time"): ("cell", 2.0),
         ("campaign", "central:4", "user-time"): ("user", 4.0),
         ("popular", "none", "user-time"): ("nothing", None),
         ("EASE", "none", "user-time"): ("nothing", None),
@@ -126,14 +126,14 @@ def test_each_row_says_what_is_protected_and_what_it_was_tested_on(data: Dataset
 
 
 def test_rows_are_those_of_the_evaluation(data: Dataset) -> None:
-    grid = Grid(("dense",), ("rr:5:2",), ("user-time",), seeds=1, factors=2)
+    grid = Grid(("hybrid",), ("rr:5:2",), ("user-time",), seeds=1, factors=2)
     data = replace(data, timestamps=3600 * np.arange(len(data)))
     # A file need not be in the order of time.
     errors, lists = rows(data.at(np.random.default_rng(1).permutation(len(data))), grid)
-    alone = murmurec.evaluate(data, "rr:5:2", model="dense", factors=2)
+    alone = murmurec.evaluate(data, "rr:5:2", factors=2)
     assert (errors.rmse, errors.baseline) == (alone.rmse, alone.rmse_baseline)
     ranked = RankingEvaluation(
-        data, "rr:5:2", k=10, split="user-time", model="dense", seed=0,
+        data, "rr:5:2", k=10, split="user-time", model="hybrid", seed=0,
         options=RankingOptions(2, messages=("packed",)),
     ).measure(lambda done, total: None)  # fmt: skip
     assert (lists.ndcg, lists.baseline) == (ranked.ndcg, ranked.ndcg_popular)
