@@ -37,11 +37,8 @@ demo: needs-demo $(READY) ## Run the whole system on this machine: broker, worke
 test: needs-test $(READY) ## Run the fast tests and every feature once, against a real Kafka and browser
 	@$(PYTEST) $(ARGS)
 
-# After `make test`, whose tests are not run again (FIRST= leaves them out); with ARGS both tiers are
-# one run.
-FIRST := test
-test-all: needs-test $(READY) $(if $(ARGS),,$(FIRST)) ## Run also the tests of every fault, page and wheel
-	@$(PYTEST) -m '$(if $(ARGS),,thorough and )not nightly and not benchmark' $(ARGS)
+test-all: needs-test $(READY) ## Run also the tests of every fault, page and wheel
+	@$(PYTEST) -m 'not nightly and not benchmark' $(ARGS)
 
 nightly: $(if $(ARGS),needs-test $(READY),test-all) ## Run also chaos, simulation, every processor and width (hours)
 	@MURMUREC_SEED=$${MURMUREC_SEED:-new} $(PYTEST) -m nightly $(ARGS)

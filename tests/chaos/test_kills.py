@@ -11,10 +11,7 @@ from tests.chaos.driver import run
 from tests.chaos.shards import run as run_shards
 from tests.conftest import Kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
-
-
-NIGHTLY = pytest.mark.nightly
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
 # `make chaos` kills 200 times; these few show that the driver and its comparison work.
@@ -22,9 +19,9 @@ NIGHTLY = pytest.mark.nightly
     ("setup", "kills"),
     [
         (Setup(1, static=False), 1),
-        pytest.param(Setup(1), 2, marks=NIGHTLY),
-        pytest.param(Setup(2, hurried_compaction=True), 2, marks=NIGHTLY),
-        pytest.param(Setup(1, model="sketch", index="qolsh"), 2, marks=NIGHTLY),
+        (Setup(1), 2),
+        (Setup(2, hurried_compaction=True), 2),
+        (Setup(1, model="sketch", index="qolsh"), 2),
     ],
     ids=str,
 )
@@ -40,14 +37,12 @@ def test_no_kill_leaves_a_wrong_state(
     assert figures.unanswered == []
 
 
-@pytest.mark.nightly
 def test_no_strike_at_shards_leaves_a_wrong_state(kafka: Kafka, tmp_path: Path, seed: int) -> None:
     figures = run_shards(2, seed, 5, kafka.bootstrap, tmp_path)
     assert figures.compared >= 10
     assert figures.wrong == []
 
 
-@pytest.mark.nightly
 def test_a_worker_that_recovers_one_wrong_bit_is_found(
     kafka: Kafka, tmp_path: Path, seed: int
 ) -> None:

@@ -13,7 +13,7 @@ from stream_app.wire import decode_many
 from tests.chaos.load import Population
 from tests.fixtures.streams import MECHANISMS, log, run_of
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.nightly
 
 
 def test_the_outcome_of_every_record_is_known_when_it_is_made(

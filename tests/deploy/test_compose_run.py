@@ -31,7 +31,7 @@ from tests.faults.brokers import NoMountError
 from tests.fixtures.programs import program
 from tests.fixtures.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")
