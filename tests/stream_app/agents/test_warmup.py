@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry
 
 from stream_app.agents.warmup import warm_up
-from stream_app.campaigns.planning import KINDS, Outline, plan
+from stream_app.campaigns.planning import Outline, plan
 from stream_app.kernels.stream.signatures import verify_all
 from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
@@ -85,7 +85,7 @@ def test_nothing_is_compiled_after_the_warm_up(
 def test_no_kind_of_stage_is_compiled_after_the_warm_up_of_a_worker_with_campaigns() -> None:
     warm_up(replace(SMALL, privacy_mode="split"))
     before = compiled()
-    outline = Outline(Fraction(4), Fraction(1, 10**6), 2, KINDS, together_items=5)
+    outline = Outline(Fraction(4), Fraction(1, 10**6), 2, together_items=5)
     campaign = plan(outline, range(30))
     random, part = np.random.default_rng(1), CampaignPart(2)
     keys = ("11" * 32, "22" * 32)
