@@ -32,7 +32,7 @@ from stream_app.models.retrieval.frame_codes import (
     FrameCoder,
     draw_frame,
 )
-from stream_app.models.retrieval.qolsh_codes import Encoder
+from stream_app.models.retrieval.qolsh_index import Encoder
 
 CODERS = ("lsh", "lsh_frame", "anti_sparse", "qolsh", "qolsh_16", "optimal")
 

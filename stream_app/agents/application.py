@@ -29,15 +29,14 @@ from confluent_kafka.admin import AdminClient
 from stream_app.agents import clock_owner, http_views, learn
 from stream_app.agents.campaigns import owner as campaigns
 from stream_app.agents.checkpointing import assembly
+from stream_app.agents.checkpointing.assembly import StateTopicScan
 from stream_app.agents.checkpointing.checkpoint_service import CheckpointService
-from stream_app.agents.checkpointing.state_topic_scan import StateTopicScan
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.exchange_writer import ExchangeWriter
 from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.public_tables import item_links
 from stream_app.agents.public_tables import item_table_writer as item_table
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
@@ -119,7 +118,9 @@ def build(
     http_views.attach(app, runtime)
     if spec.shard == 0:  # of public tables there is one writer
         item_table.attach(app, runtime, patient())
-        item_links.attach(app, runtime, connection, patient(), lambda: runtime.recommender.side)
+        item_table.attach_links(
+            app, runtime, connection, patient(), lambda: runtime.recommender.side
+        )
     _attach_timers(app, runtime, checkpoints, rejections)
 
     queries = _query_reader(app, runtime, connection)

@@ -25,8 +25,8 @@ from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
 from stream_app.gateway.event_writer import WRITER
 from stream_app.gateway.readiness import watching
 from stream_app.gateway.reads import campaign_view as campaigns
-from stream_app.gateway.reads import demo_facts, stream, tables
 from stream_app.gateway.reads import mechanism_view as mechanisms
+from stream_app.gateway.reads import stream, tables
 from stream_app.gateway.relayed import sealed_requests
 from stream_app.monitoring.collectors import CONTENT_TYPE
 from stream_app.web.cached_document import parameters_refused
@@ -132,7 +132,7 @@ ATTACHED = (
     probes,
     mechanisms.attach,
     tables.attach,
-    demo_facts.attach,
+    static_files.demo_facts,
     stream.attach,
     sealed_requests.attach,
     static_files.attach,

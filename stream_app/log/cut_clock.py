@@ -10,28 +10,57 @@ and the design, which is that of the first owner (`opening`).
 A cut is marked if the caller wants a checkpoint, and about every `checkpoint_seconds` where that is
 set. At a marked cut every replica takes its digest, and the owner writes its state.
 
-Where ratings have a retention (`retention_seconds`), a cut names the days of which events of its
-round are accepted (`event_days.py`).
-
 Up to `in_flight` cuts may be outstanding, each continuing the cut before it, so that a backlog
 advances by more than one round per round trip. The clock reads its cuts back. If another clock's
 cut took the place of its own, or no cut is read back for `patience_seconds`, it drops the
 outstanding cuts and continues from the newest cut it has read. Readers accept cuts by rules that do
 not depend on the writer, so a second, frozen or late clock can lose a race but cannot corrupt the
-order.
+order. Time, ownership and the network are arguments.
 
-Time, ownership and the network are arguments.
+Where ratings have a retention (`retention_seconds`), a cut names the days of which events of its
+round are accepted.
+
+    oldest = today - ceil(retention in days) - 1 - OFFLINE_DAYS
+    newest = today + AHEAD_DAYS
+
+An event carries the day of its release, which its device claims. A server that recognises the
+duplicates of events of any day keeps every device for good, and devices can be invented. So a round
+has a window of days: events outside are rejected (`stale`, `ahead`), and a device whose newest
+event is older than the window is evicted (`state/high_water_marks.py`).
+
+    retention + 1   a record may wait in the log as long as the log keeps it, while no worker runs,
+                    and a part of a day counts as one
+    OFFLINE_DAYS    what waits in the outbox of a device that is away for so long is accepted; older
+                    events are lost, and their epsilon is spent
+    AHEAD_DAYS      clocks of devices may be ahead; without the bound an invented device would claim
+                    a day in a thousand years, and stay
+
+The log decides, not the setting: a replica takes the window from the cut, and no end of it moves
+back. With a clock that is ahead, the writer of a cut would reject events that are not old, and for
+good; with one that was never set, in a new log, the events of today. So the broker refuses a record
+of the cut log that is stamped more than an hour ahead of its own clock, or a day behind
+(`wire/topics.py`).
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stream_app.log.event_days import accepted_days
-from stream_app.wire import Contract, Cut, DesignEntry
+from stream_app.wire import EPOCH_SECONDS, Contract, Cut, DesignEntry
 from stream_app.wire.limits import CONTRACT
+
+OFFLINE_DAYS = 30
+AHEAD_DAYS = 7
+
+
+def accepted_days(today: int, retention_seconds: float) -> tuple[int, int]:
+    """Return the first and the last day, since 1970, of which events are accepted today."""
+    kept = math.ceil(retention_seconds / EPOCH_SECONDS) + 1 + OFFLINE_DAYS
+    return max(0, today - kept), today + AHEAD_DAYS
+
 
 Newest = tuple[int, tuple[int, ...]]
 

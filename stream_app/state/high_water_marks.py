@@ -19,7 +19,7 @@ and an event of that number with other contents is counted (`reused`). Only the 
 compared: a device that stops before it reaches its former number is not seen. Where events are not
 signed, every writer can cause it in a device's name.
 
-**Eviction.** Where cuts say which days they accept (`log/event_days.py`), an event of another day
+**Eviction.** Where cuts say which days they accept (`log/cut_clock.py`), an event of another day
 is rejected, and a device is evicted once its newest event is of a day before all of them: each
 event of it that could be sent again would be rejected for its day. The oldest day never moves back,
 so no event is applied twice, whatever is evicted. After the oldest day has moved, a hand passes

@@ -45,7 +45,7 @@ class Cut(LogEntry, frozen=True, tag="cut"):
     `checkpoint` every replica takes its digest, so that replicas can be compared.
 
     `days` are the first and the last day of which the round's events are accepted, as the writer
-    decided (`log/event_days.py`); without them events of every day are, or of every day since the
+    decided (`log/cut_clock.py`); without them events of every day are, or of every day since the
     oldest one that an earlier cut has named.
 
     `tails` holds for each partition the fingerprint of the last record below

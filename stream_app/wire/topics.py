@@ -21,7 +21,7 @@ PLAIN: dict[str, str] = {
 _AS_IS: dict[str, str] = {"compression.type": "uncompressed"}
 # How long contributions are kept, in milliseconds: a week.
 CONTRIBUTIONS_KEPT = "604800000"
-# Of the cut log where cuts say which days are accepted (`log/event_days.py`): the broker refuses an
+# Of the cut log where cuts say which days are accepted (`log/cut_clock.py`): the broker refuses an
 # entry of a worker whose clock is far ahead of its own, or far behind.
 STAMPED: dict[str, str] = {
     "message.timestamp.type": "CreateTime",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream_app.models.retrieval.qolsh_codes import Encoder
+from stream_app.models.retrieval.qolsh_index import Encoder
 from tests.benchmarks.contest import Contender, contest
 from tests.benchmarks.figure import Figure
 from tests.naive import retrieval as naive

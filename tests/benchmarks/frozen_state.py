@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stream_app.agents.checkpointing.replay_cost import ReplayCost
+from stream_app.agents.checkpointing.checkpoint_service import ReplayCost
 from stream_app.checkpoints.driver import CheckpointDriver
 from stream_app.checkpoints.protocol.writer import OWNER_BYTES, Freeze, LeaseAcquired
 from stream_app.checkpoints.state_image import StateImage

@@ -11,8 +11,7 @@ from numba import njit
 
 from stream_app.models.retrieval.exact_index import ExactIndex
 from stream_app.models.retrieval.index import Ranker, StoredIndex, recall
-from stream_app.models.retrieval.qolsh_codes import Encoder
-from stream_app.models.retrieval.qolsh_index import QoLSHIndex
+from stream_app.models.retrieval.qolsh_index import Encoder, QoLSHIndex
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds
 from tests.fixtures.movielens import load, skipped

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from stream_app.models.retrieval.exact_index import ExactIndex
 from stream_app.models.retrieval.pca_index import PCAIndex
-from stream_app.models.retrieval.qolsh_codes import Encoder
-from stream_app.models.retrieval.qolsh_index import QoLSHIndex
+from stream_app.models.retrieval.qolsh_index import Encoder, QoLSHIndex
 from tests.benchmarks import contest
 from tests.benchmarks.contest import Contender, not_installed
 from tests.benchmarks.figure import Figure

@@ -29,7 +29,7 @@ from research.profile_information import (
     jlt_single_bound,
     joint_gain,
 )
-from stream_app.models.retrieval.qolsh_codes import Encoder
+from stream_app.models.retrieval.qolsh_index import Encoder
 from tests.fixtures.vectors import error, sphere
 
 pytestmark = [pytest.mark.claims, pytest.mark.thorough]

@@ -14,7 +14,7 @@ from stream_app.cli import run
 from stream_app.cli.demo.demo_processes import WorkerProcess
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import apply, plan
-from stream_app.log.event_days import accepted_days
+from stream_app.log.cut_clock import accepted_days
 from stream_app.state.replica import Replica
 from stream_app.wire import EPOCH_SECONDS, Topics
 from tests.conftest import Kafka

@@ -40,7 +40,7 @@ from stream_app.evaluation.ranking import (
     lists_of,
     user_gains,
 )
-from stream_app.evaluation.ranking.gains import Gains
+from stream_app.evaluation.ranking.ranking_results import Gains
 from stream_app.kafka import clients
 from stream_app.kafka.broker_answers import ends
 from stream_app.wire import EPOCH_SECONDS, LIST_LENGTH, Topics, key_of

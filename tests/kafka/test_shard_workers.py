@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from consumers.recommendations import Recommendations
-from stream_app.agents.shards.children import Children, Command
-from stream_app.agents.shards.shard_group import ShardGroup
+from stream_app.agents.shards.shard_worker import Children, Command, ShardGroup
 from stream_app.broker import local as broker
 from stream_app.kafka import clients
 from stream_app.kafka.topic_admin import create

@@ -1,6 +1,9 @@
 """The state of a replica as a Faust table of one partition, whose changelog is the state topic.
 
-Faust adds the assignment to the pages (`page_store`): the table's partition goes to exactly one
+    key     (array, page)     arrays in the order of their names, pages of `PAGE_BYTES`
+    value   the page's current bytes, a read-only view of the replica's array
+
+Faust adds the assignment to the pages: the table's partition goes to exactly one
 worker of the group, the same worker as the cut log's (both topics have one partition, so Faust
 assigns them together, and does not move them when a worker joins). That worker checkpoints.
 
@@ -11,6 +14,19 @@ the records after the last acknowledged record; claims of other workers are repo
 
 The mapping is read-only: only the learn agent changes the state, by applying the log. Standbys are
 off, because every worker is a replica.
+
+Faust's table manager, which handles every rebalance, corrected in two places.
+
+    assigned -> read the end offsets of the changelogs -> read missing records -> resume the streams
+
+At the start Faust waits a second for modules that are still being imported to declare their tables.
+A worker attaches every table before the application starts, and the second would be most of its
+restart, so this manager does not wait.
+
+Each step may take `broker_request_timeout`. In Faust, a step that takes longer (the broker is
+unreachable) ends the service without a log line, as `mode.Service.wait_first` returns the same for
+a timeout and for an end; so does an error of the client. After that no rebalance is followed and no
+query is answered. This manager repeats the steps until the broker answers.
 """
 
 from __future__ import annotations
@@ -18,24 +34,147 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import faust
+import numpy as np
 import structlog
+from aiokafka.errors import KafkaError
+from faust.stores import base as stores
+from faust.tables import TableManager
+from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
 from faust.types import TP
 from mode import Service
+from numpy.typing import NDArray
 
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer, topic_recreated
-from stream_app.agents.faust_ext.page_store import Arrays, MemoryPages, PageIndex, PageStore
-from stream_app.agents.faust_ext.table_manager import PatientTableManager
 from stream_app.errors import UserError
 from stream_app.kafka import clients, topic_admin
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_checks import MADE_AGAIN
+from stream_app.wire.state_records import PAGE_BYTES
 from stream_app.wire.topics import absent
 
 log = structlog.get_logger()
+_PAUSE_SECONDS = 0.5
+
+
+class PatientRecovery(Recovery):
+    """Repeats the steps after a timeout or an error of the client."""
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:
+        try:
+            await super()._wait(coro, timeout)
+            return
+        except ServiceStopped:
+            if self.should_stop:
+                raise
+            reason = f"no answer within {timeout} s"
+        except KafkaError as error:
+            reason = repr(error)
+        log.warning("rebalance.begins_again", reason=reason)
+        await self.sleep(_PAUSE_SECONDS)
+        self.signal_recovery_start.set()
+        raise RebalanceAgain
+
+
+class PatientTableManager(TableManager):
+    """The service of tables; given to `faust.App` as `TableManager`."""
+
+    @property
+    def recovery(self) -> Recovery:
+        """The service that runs the steps after a rebalance."""
+        if self._recovery is None:
+            self._recovery = PatientRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
+        return self._recovery
+
+    async def on_start(self) -> None:
+        """Register the tables and start the recovery."""
+        if not self.should_stop:
+            await self._update_channels()
+            await self.recovery.start()
+
+
+Arrays = Callable[[], Mapping[str, NDArray[Any]]]
+PageIndex = tuple[int, int]
+
+
+class MemoryPages(Mapping[PageIndex, memoryview]):
+    """The pages of named arrays, read-only; `arrays` is called at every access."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, place: PageIndex) -> memoryview:
+        arrays = sorted(self._arrays().items())
+        try:
+            array, page = place
+        except (TypeError, ValueError):
+            raise KeyError(place) from None
+        if array not in range(len(arrays)) or page not in range(_pages(arrays[array][1])):
+            raise KeyError(place)
+        raw = arrays[array][1].reshape(-1).view(np.uint8)[page * PAGE_BYTES :][:PAGE_BYTES]
+        return raw.data.toreadonly()
+
+    def __iter__(self) -> Iterator[PageIndex]:
+        for number, (_, array) in enumerate(sorted(self._arrays().items())):
+            for page in range(_pages(array)):
+                yield number, page
+
+    def __len__(self) -> int:
+        return sum(_pages(array) for array in self._arrays().values())
+
+
+def _pages(array: NDArray[Any]) -> int:
+    return -(-array.nbytes // PAGE_BYTES)
+
+
+class PageStore(stores.Store[PageIndex, memoryview]):
+    """The store behind the table: the replica's pages, and the known part of the changelog."""
+
+    data: Any
+
+    def __init__(
+        self, *args: Any, pages: MemoryPages, changelog: FencedProducer, **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.data = pages
+        self._changelog = changelog
+
+    def persisted_offset(self, tp: TP) -> int | None:  # noqa: ARG002
+        """Return the last offset that need not be read."""
+        position = self._changelog.position
+        return position - 1 if position else None
+
+    def set_persisted_offset(self, tp: TP, offset: int) -> None:
+        """Do nothing: the changelog counts acknowledged records."""
+
+    async def need_active_standby_for(self, tp: TP) -> bool:  # noqa: ARG002
+        """Return False: every worker is a replica, so no standby is needed."""
+        return False
+
+    def apply_changelog_batch(
+        self,
+        batch: Iterable[Any],
+        to_key: Callable[[Any], Any],  # noqa: ARG002
+        to_value: Callable[[Any], Any],  # noqa: ARG002
+    ) -> None:
+        """Check the batch for claims of other workers; the state comes from the log."""
+        for event in batch:
+            message = event.message
+            self._changelog.seen(message.offset, message.key, message.value)
+
+    def reset_state(self) -> None:
+        """Do nothing: there are no files."""
+
+    async def backup_partition(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""
+
+    def restore_backup(self, *_: Any, **__: Any) -> None:
+        """Do nothing: the changelog is the backup."""
+
+
 _ASK_SECONDS = 3.0
 _PATIENCE_SECONDS = 5.0
 _IDLE_SECONDS = 8.0  # more than a session

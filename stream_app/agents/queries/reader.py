@@ -2,7 +2,7 @@
 
     consumer --Query--> malformed   a refusal under the record key, if that is a correlation id
                         expired     a refusal: its reader may have another clock
-                        elsewhere   written again, to the shard of its user (`shard_queries`)
+                        elsewhere   written again, to the shard of its user
                         too many    status busy
                         else        the event loop answers (`answers`)
 
@@ -14,6 +14,16 @@ end, and that offset is committed at once: a worker that loses the partition bef
 have no outcome.
 
 Of several shards, the workers of each are a group, and read of their partitions those of the shard.
+
+    user       shard    murmur2(user) mod S       as of its ratings: S divides their partitions
+    query      place    murmur2(user) mod N_q     S divides N_q, so place mod S is the same shard
+    shard s    reads    the places q with q mod S = s
+
+A client places its query itself (`kafka/broker_answers.py`). An older one places it by correlation
+id; the shard that reads it writes it again, as it is, to the place of its user. It comes to the
+shard of its user in one step, also where N_q has grown: of a number that S does not divide the rest
+is left unused. So no query goes round. One that is not written again is lost; its reader asks
+again.
 
 A worker joins when it can answer: kernels compiled, a state restored, catalogue
 read. Until then other workers answer, or queries wait in the topic. What the group has
@@ -29,26 +39,89 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from stream_app.agents.crash_guard import ThreadService
 from stream_app.agents.queries.accepted import Accepted, Done
 from stream_app.agents.queries.answers import Answers
-from stream_app.agents.queries.shard_queries import Forwarder, ShardQueries
 from stream_app.agents.runtime import Runtime
-from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.errors import Unanswered, UserError
+from stream_app.kafka import clients, passing
+from stream_app.kafka.broker_answers import query_partitions
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.failures.unreadable import readable_from
 from stream_app.kafka.passing import is_denied
 from stream_app.wire import Query, WireError, decode_message
+from stream_app.wire.ids import partition_of
 from stream_app.wire.limits import MAX_SEQ
 from stream_app.wire.topics import lacking
+
+
+class ShardQueries:
+    """The queries of one of `shards`; without I/O."""
+
+    def __init__(self, shards: int = 1, shard: int = 0) -> None:
+        self._shards, self._shard = shards, shard
+
+    def reads(self, partition: int) -> bool:
+        """Return whether this shard reads a partition of the queries."""
+        return partition % self._shards == self._shard
+
+    def holds(self, user: str) -> bool:
+        """Return whether a user, by the pseudonym, belongs to this shard."""
+        return partition_of(user.encode(), self._shards) == self._shard
+
+    def place(self, user: str, partitions: int) -> int:
+        """Return the partition, of so many, for a query about a user of any shard."""
+        return partition_of(user.encode(), partitions // self._shards * self._shards)
+
+
+class Forwarder:
+    """Writes queries again, by a producer of its own; for the thread that reads them."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        queries: ShardQueries,
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._producer, self._topic, self._queries, self._fail = producer, topic, queries, fail
+        self._partitions = 0  # asked for once: more of them change no user's shard
+
+    def send(self, message: Message, user: str, done: Done) -> bool:
+        """Write a query again; False where it is not taken now. `done` once it has its end."""
+        try:
+            self._partitions = self._partitions or query_partitions(self._producer, self._topic)
+            if not self._partitions:
+                return False
+            clients.send(
+                self._producer,
+                self._topic,
+                key=message.key(),
+                value=message.value(),
+                partition=self._queries.place(user, self._partitions),
+                on_delivery=partial(self._delivered, done),
+            )
+        except (BufferError, Unanswered):
+            return False
+        return True
+
+    def serve(self) -> None:
+        """Process the delivery reports."""
+        self._producer.poll(0)
+
+    def _delivered(self, done: Done, error: KafkaError | None, _: Message) -> None:
+        if error is not None and passing.is_denied(error):
+            self._fail(passing.unwritten(error, self._topic, "a query of another shard"))
+        done()
+
 
 log = structlog.get_logger()
 _BATCH = 256

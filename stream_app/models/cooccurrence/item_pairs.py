@@ -28,8 +28,15 @@ from stream_app.kernels.cooccurrence.visits import FIELDS
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.item_head import MOST_ITEMS, ItemHead
 from stream_app.models.cooccurrence.like_weights import like_bits, like_rates
-from stream_app.models.cooccurrence.moments import TABLES, Half, Moments
-from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange, PairBase, both
+from stream_app.models.cooccurrence.pair_base import (
+    TABLES,
+    CellRows,
+    FeedChange,
+    Half,
+    Moments,
+    PairBase,
+    both,
+)
 from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.cooccurrence.snapshots import PairSnapshot
 from stream_app.models.cooccurrence.visit_lists import DeviceItems, VisitLists

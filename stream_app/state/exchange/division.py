@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.cooccurrence.device_lists import LAST, RING
 from stream_app.kernels.stream.deduplication import FIRST, FREE, HAND, LEFT
-from stream_app.models.cooccurrence.moments import TABLES
+from stream_app.models.cooccurrence.pair_base import TABLES
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.state.replica import Replica
 from stream_app.state.spec import StateSpec

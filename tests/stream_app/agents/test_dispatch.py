@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_app.agents.queries import answers, replies
+from stream_app.agents.queries import answers
 from stream_app.agents.queries import answers as answers_of_worker
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.runtime import Runtime
@@ -57,9 +57,9 @@ def test_what_is_not_served_is_refused_with_a_reason(
     found = answers.outcome(runtime, query, 0.0)
     assert isinstance(found, Refused)
     assert reason in found.reason
-    value = replies.encoded_refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
+    value = answers.encoded_refusal(runtime, "0" * 16, Status.REFUSED, found.reason)
     assert decode_message(Recommendation, value).reason == found.reason
-    assert len(value) == replies.reply_bytes(runtime.catalogue)
+    assert len(value) == answers.reply_bytes(runtime.catalogue)
 
 
 @pytest.mark.parametrize(("given", "visit"), [({}, "next"), ({"for_": "next"}, "next"),
@@ -69,11 +69,11 @@ def test_the_reply_to_a_user_says_which_visit_it_is_for(
 ) -> None:
     found = answers.outcome(runtime, a_query(**given), 0.0)
     assert isinstance(found, RankedItems)
-    value = replies.encoded_reply(
-        replies.recommendation(runtime, "0" * 16, found), runtime.catalogue
+    value = answers.encoded_reply(
+        answers.recommendation(runtime, "0" * 16, found), runtime.catalogue
     )
     assert decode_message(Recommendation, value).for_ == visit
-    assert len(value) == replies.reply_bytes(runtime.catalogue)
+    assert len(value) == answers.reply_bytes(runtime.catalogue)
 
 
 class Written:
@@ -289,5 +289,5 @@ def test_every_reason_fits_a_reply(runtime: Runtime) -> None:
     reasons = [value for value in constants if isinstance(value, str) and " " in value]
     assert len(reasons) >= 4
     for reason in reasons:
-        value = replies.encoded_refusal(runtime, "0" * 16, Status.REFUSED, reason)
+        value = answers.encoded_refusal(runtime, "0" * 16, Status.REFUSED, reason)
         assert decode_message(Recommendation, value).reason == reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.agents.checkpointing.replay_cost import ReplayCost
+from stream_app.agents.checkpointing.checkpoint_service import ReplayCost
 
 
 def test_a_checkpoint_is_due_once_a_restart_would_repeat_too_much() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.agents.queries import replies
+from stream_app.agents.queries import answers
 from stream_app.agents.runtime import Runtime
 from stream_app.monitoring.metric_table import LISTED_BY
 from stream_app.serving.catalogue import Catalogue
@@ -40,7 +40,7 @@ def runtime() -> Runtime:
 
 
 @st.composite
-def answers(draw: st.DrawFn, items: list[int]) -> RankedItems:
+def lists(draw: st.DrawFn, items: list[int]) -> RankedItems:
     """A list of listed and unlisted items, of any length, by any method."""
     listed = st.sampled_from(items) if items else st.nothing()
     chosen = draw(st.lists(listed, max_size=LIST_LENGTH if items else 0))
@@ -74,15 +74,15 @@ def test_every_reply_has_one_length_whatever_the_list(
 ) -> None:
     names = data.draw(st.lists(NAMES, max_size=20))
     runtime.catalogue = listing(names, data.draw(st.lists(TEXT, min_size=20, max_size=20)))
-    size = replies.reply_bytes(runtime.catalogue)
+    size = answers.reply_bytes(runtime.catalogue)
     correlation_id = data.draw(st.text("0123456789abcdef", min_size=16, max_size=64))
-    answer = data.draw(answers([key(name) for name in names]))
-    reply = replies.recommendation(runtime, correlation_id, answer)
-    value = replies.encoded_reply(reply, runtime.catalogue)
+    answer = data.draw(lists([key(name) for name in names]))
+    reply = answers.recommendation(runtime, correlation_id, answer)
+    value = answers.encoded_reply(reply, runtime.catalogue)
     assert len(value) == size
     assert decode_message(Recommendation, value) == reply
     for status, reason in ((Status.REFUSED, "x" * 240), (Status.BUSY, None)):
-        value = replies.encoded_refusal(runtime, correlation_id, status, reason)
+        value = answers.encoded_refusal(runtime, correlation_id, status, reason)
         assert len(value) == size
         found = decode_message(Recommendation, value)
         assert (found.id, found.status, found.reason) == (correlation_id, status, reason)
@@ -98,18 +98,18 @@ def test_a_text_item_of_the_longest_kind_fits_a_reply(runtime: Runtime) -> None:
         items, np.full(LIST_LENGTH, 1.2345), "blend/qolsh", MAX_SEQ, 1 / 3, 2 / 3,
         tuple(items.tolist()),
     )  # fmt: skip
-    reply = replies.recommendation(runtime, "f" * 64, answer)
-    value = replies.encoded_reply(reply, runtime.catalogue)
+    reply = answers.recommendation(runtime, "f" * 64, answer)
+    value = answers.encoded_reply(reply, runtime.catalogue)
     assert decode_message(Recommendation, value) == reply
 
 
 def test_a_removed_entry_does_not_make_replies_shorter() -> None:
     catalogue = listing(["x" * 100, 7], ["a long title", ""])
-    before = replies.reply_bytes(catalogue)
+    before = answers.reply_bytes(catalogue)
     catalogue.learn(b"x" * 100, None)
     catalogue.learn(b"7", encode_message(CatalogueEntry(7, "b")))
-    assert replies.reply_bytes(catalogue) == before
-    assert before > replies.reply_bytes(Catalogue())
+    assert answers.reply_bytes(catalogue) == before
+    assert before > answers.reply_bytes(Catalogue())
 
 
 def test_the_reference_states_the_size_of_a_reply() -> None:
@@ -117,4 +117,4 @@ def test_the_reference_states_the_size_of_a_reply() -> None:
     stated = re.search(r"([\d,]+) and 200 times the longest id of the catalogue \((\d+)", reference)
     assert stated
     fixed, shortest = (int(number.replace(",", "")) for number in stated.groups())
-    assert replies.reply_bytes(Catalogue()) == fixed + 2 * LIST_LENGTH * shortest
+    assert answers.reply_bytes(Catalogue()) == fixed + 2 * LIST_LENGTH * shortest

@@ -14,7 +14,7 @@ import pytest
 
 from stream_app.agents.crash_guard import crash_guard
 from stream_app.agents.http_views import state_of
-from stream_app.agents.queries.replies import encoded_refusal
+from stream_app.agents.queries.answers import encoded_refusal
 from stream_app.agents.runtime import Runtime
 from stream_app.wire import Cut, Recommendation, Rejection, Status, decode_message
 from tests.fixtures.campaigns import plan, planned, released

@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream_app.agents.shards import readiness_pages
-from stream_app.agents.shards.children import Children
 from stream_app.agents.shards.readiness_pages import JOINING, Pages
+from stream_app.agents.shards.shard_worker import Children
 from stream_app.errors import UserError
 from stream_app.monitoring.metrics import Metrics
 from stream_app.operations.watching.workers import ask
@@ -87,7 +87,7 @@ def test_a_process_that_is_refused_ends_the_worker(code: int) -> None:
 def test_the_processes_of_a_worker_that_is_killed_end_with_it(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path;"
-        "from stream_app.agents.shards.children import Children;"
+        "from stream_app.agents.shards.shard_worker import Children;"
         "from tests.fixtures.shard_processes import process;"
         "Children(lambda s: process(Path(sys.argv[1]), s)).start([0, 1]); input()"
     )

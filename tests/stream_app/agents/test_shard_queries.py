@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.agents.queries.shard_queries import ShardQueries
+from stream_app.agents.queries.reader import ShardQueries
 from stream_app.kafka.broker_answers import place_of
 from stream_app.wire import Query
 from stream_app.wire.ids import partition_of

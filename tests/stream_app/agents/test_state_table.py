@@ -20,9 +20,8 @@ from faust.tables.recovery import RebalanceAgain, ServiceStopped
 from faust.types import TP
 
 from stream_app.agents.checkpointing.fenced_producer import FencedProducer
-from stream_app.agents.faust_ext import state_table, table_manager
-from stream_app.agents.faust_ext.page_store import MemoryPages
-from stream_app.agents.faust_ext.table_manager import PatientRecovery
+from stream_app.agents.faust_ext import state_table
+from stream_app.agents.faust_ext.state_table import MemoryPages, PatientRecovery
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import acknowledged_writer
 from stream_app.wire.state_records import PAGE_BYTES, ClaimKey, PageKey
@@ -467,7 +466,7 @@ def recovering(body: Callable[[Any], Any], folder: Path) -> None:
 def test_a_step_of_a_rebalance_that_takes_too_long_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_manager, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(state_table, "_PAUSE_SECONDS", 0.0)
 
     async def body(recovery: Any) -> None:
         with pytest.raises(RebalanceAgain):
@@ -480,7 +479,7 @@ def test_a_step_of_a_rebalance_that_takes_too_long_begins_again(
 def test_a_step_that_fails_at_the_broker_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_manager, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(state_table, "_PAUSE_SECONDS", 0.0)
 
     async def away() -> None:
         raise NodeNotReadyError("away")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_app.agents.faust_ext.tls import context
+from stream_app.agents.faust_ext.faust_app import tls_context
 from stream_app.errors import UserError
 from tests.faults.brokers import PASSWORD, certificates
 
@@ -28,8 +28,8 @@ def places(keys: Path, **more: str) -> dict[str, str]:
 
 
 def test_certificates_of_files_and_of_text_are_the_same(keys: Path) -> None:
-    files = context({"ssl.ca.location": str(keys / "ca.crt")} | places(keys))
-    text = context(
+    files = tls_context({"ssl.ca.location": str(keys / "ca.crt")} | places(keys))
+    text = tls_context(
         {
             "ssl.ca.pem": (keys / "ca.crt").read_text(),
             "ssl.certificate.pem": (keys / "user.crt").read_text(),
@@ -56,7 +56,7 @@ def test_certificates_of_files_and_of_text_are_the_same(keys: Path) -> None:
 def test_what_is_checked_is_what_the_properties_ask_for(
     given: dict[str, str], checks_name: bool, mode: ssl.VerifyMode
 ) -> None:
-    made = context(given)
+    made = tls_context(given)
     assert (made.check_hostname, made.verify_mode) == (checks_name, mode)
 
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_one_sentence_without_a_secret(
     keys: Path, more: dict[str, str], said: str
 ) -> None:
     with pytest.raises(UserError) as refused:
-        context(places(keys, **more))
+        tls_context(places(keys, **more))
     assert said.lower() in str(refused.value).lower()
     assert "hunter2" not in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -88,4 +88,4 @@ def test_what_cannot_be_used_is_one_sentence_without_a_secret(
 def test_a_key_without_its_certificate_is_refused(keys: Path) -> None:
     given = {"ssl.key.location": str(keys / "user.key")}
     with pytest.raises(UserError, match=r"set ssl\.certificate\.location"):
-        context(given)
+        tls_context(given)

@@ -15,8 +15,8 @@ from stream_app.checkpoints.protocol.writer import Acked, Durable, Freeze, Lease
 from stream_app.checkpoints.state_image import StateImage
 from stream_app.cli import run
 from stream_app.errors import UserError
-from stream_app.operations import diff as comparing
 from stream_app.operations.inventory import Inventory, inventory
+from stream_app.operations.verify import differences
 from stream_app.operations.watching import workers
 from stream_app.privacy import registry
 from stream_app.state.replica import Replica, StateSpec
@@ -95,7 +95,7 @@ def test_a_checkpoint_of_a_replica_does_not_differ_from_it(design: StateSpec) ->
     replica = Replica(design)
     largest(replica).reshape(-1)[0] = 7
     manifest, _ = written(replica)
-    assert comparing.differences(manifest, replica) == []
+    assert differences(manifest, replica) == []
 
 
 def test_what_differs_is_listed_by_its_name(design: StateSpec) -> None:
@@ -107,14 +107,12 @@ def test_what_differs_is_listed_by_its_name(design: StateSpec) -> None:
     array.reshape(-1).view(np.uint8)[0] ^= 1
     replica.ledger.records[1, 2] += 3
     replica.end_offsets = (1, 2, 3, 4)
-    model, ledger = comparing.differences(manifest, replica)[1:]
+    model, ledger = differences(manifest, replica)[1:]
     last = -(-array.nbytes // 65536) - 1
     assert last > 0
     assert model == f"model {name}: 2 of {last + 1} pages differ (0, {last})"
     assert ledger.startswith("ledger records: checkpoint [0, 0, 0, 0, ...], log [0, 0, 0, 0, ...")
-    assert "positions: checkpoint [0, 0, 0, 0], log [1, 2, 3, 4]" in comparing.differences(
-        manifest, replica
-    )
+    assert "positions: checkpoint [0, 0, 0, 0], log [1, 2, 3, 4]" in differences(manifest, replica)
 
 
 def test_arrays_that_only_one_side_has_are_listed(design: StateSpec) -> None:
@@ -123,14 +121,14 @@ def test_arrays_that_only_one_side_has_are_listed(design: StateSpec) -> None:
     fewer = msgspec.structs.replace(
         manifest, arrays=manifest.arrays[1:], ledger_arrays=manifest.ledger_arrays[1:]
     )
-    found = comparing.differences(fewer, replica)
+    found = differences(fewer, replica)
     assert f"model {manifest.arrays[0].name}: not in the checkpoint" in found
     assert f"ledger {manifest.ledger_arrays[0].name}: not in the checkpoint" in found
     odd = msgspec.structs.replace(manifest.arrays[0], shape=(1, 1), name="zzz")
     more = msgspec.structs.replace(manifest, arrays=(*manifest.arrays, odd))
-    assert "model zzz: only in the checkpoint" in comparing.differences(more, replica)
+    assert "model zzz: only in the checkpoint" in differences(more, replica)
     other = msgspec.structs.replace(manifest, design="0" * 32)
-    assert "design" in comparing.differences(other, replica)[0]
+    assert "design" in differences(other, replica)[0]
 
 
 def test_the_records_of_the_topic_are_sorted_into_generations(design: StateSpec) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from research.coders import reconstruct, signs_of
-from stream_app.models.retrieval.qolsh_codes import Encoder, draw_frame
+from stream_app.models.retrieval.qolsh_index import Encoder, draw_frame
 from tests.fixtures.vectors import sphere
 
 

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from stream_app.kernels.exchange.entered_rows import find_slots
-from stream_app.models.cooccurrence.moments import TABLES
+from stream_app.models.cooccurrence.pair_base import TABLES
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import USER
 from stream_app.state.exchange.division import adopt_share, shards_of, undivided
