@@ -18,10 +18,17 @@ the noise comes from a seed, so that a figure can be repeated; nothing is sent. 
 are of what is liked `next`, at a later visit, or `now`; those of cold users know the newest ratings
 alone. `stream_app.evaluation.ranking` says what is held out and what is counted. Data without times
 are put in a random order by the seed.
+
+    device    the device's own clean history, ranked by the item side as it is published
+    server    the reply to the device's query, without what its user has rated
+
+A device of which only the newest ratings are known is one that has rated nothing else; all that its
+user has rated stays out of the list, as of every other one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,15 +39,16 @@ from numpy.typing import NDArray
 from murmurec.common import Progress, progress_lines
 from murmurec.learned_server import CleanRatings, LearnedServer
 from murmurec.learner_evaluation import mechanism_of, scope_of, sizes_of
-from murmurec.list_makers import device_lists, own_histories, server_lists
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
 from producers.datasets.load import Dataset
 from producers.datasets.row_order import is_timed
+from producers.ranking.ranker import Ranker, Rated
 from stream_app.evaluation import most_rated_items, ranking
-from stream_app.evaluation.ranking import RankingResult, RankingRow, Way, baselines
+from stream_app.evaluation.ranking import RankingResult, RankingRow, RankingTask, Way, baselines
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.randomness import SeededSource
-from stream_app.wire import EPOCH_SECONDS
+from stream_app.ranking.compact_side import decode_side, encode_side
+from stream_app.wire import EPOCH_SECONDS, LIST_LENGTH
 
 _LAST_DAY = 2**32 - 1  # of an event
 COLD = (10, 3, 1, 0)  # newest ratings of which a device makes a list
@@ -275,3 +283,60 @@ def shuffled(data: Dataset, seed: int) -> Dataset:
     users, items = data.users[order], data.items[order]
     ratings, levels = data.ratings[order], data.levels[order]
     return replace(data, users=users, items=items, ratings=ratings, levels=levels)
+
+
+Lists = NDArray[np.intp]
+
+
+def own_histories(
+    task: RankingTask, stars: NDArray[np.float64], times: NDArray[np.int64] | None
+) -> list[Rated]:
+    """Return what the device of each tested user holds; stars (n,) of the learned ratings on 1 ..
+    5, times (n,) in seconds, None where the order says nothing."""
+    histories = []
+    for rows in task.learned_rows():
+        items = task.items[task.learned.items[rows]]
+        own = Rated.untimed(items.tolist(), stars[rows].tolist())
+        if times is not None:
+            own = own._replace(days=times[rows] // EPOCH_SECONDS, places=times[rows])
+        histories.append(own)
+    return histories
+
+
+def device_lists(
+    server: LearnedServer,
+    task: RankingTask,
+    histories: list[Rated],
+    k: int,
+    *,
+    now: bool = False,
+    most: int | None = None,
+) -> Lists:
+    """Return the lists (t, k) that devices make of what is liked next, at a later visit or `now`;
+    `most`: ratings, the newest, that they know."""
+    served = server.recommender.served
+    assert served is not None
+    ranker = Ranker(decode_side(encode_side(served.side)))
+    lists = np.full((len(histories), k), -1, np.intp)
+    for place, whole in enumerate(histories):
+        first = 0 if most is None else max(len(whole.items) - most, 0)
+        own = Rated._make(column[first:] for column in whole)
+        found = ranker.rank(own, k, now=now, excluded=whole.items)
+        keys = np.array([each.item for each in found], np.uint64)
+        lists[place, : len(keys)] = np.searchsorted(task.items, keys)
+    return lists
+
+
+def server_lists(
+    server: LearnedServer, task: RankingTask, k: int, *, now: bool = False
+) -> tuple[str, Lists]:
+    """Return the lists (t, k) of the server's replies, and the method that made most of them."""
+    lists, methods = np.full((len(task.tested), k), -1, np.intp), Counter[str]()
+    for place, user in enumerate(task.users[task.tested].tolist()):
+        device = np.array([user, 0], "<u8").tobytes()
+        reply = server.recommender.answer(device, LIST_LENGTH, now=now)
+        found = np.searchsorted(task.items, reply.items)
+        found = found[~np.isin(found, task.history.of_user(place)[0])][:k]
+        lists[place, : len(found)] = found
+        methods[reply.method] += 1
+    return methods.most_common(1)[0][0], lists

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from consumers.audit.attacks.evidence import rebuilding
 from consumers.audit.attacks.linking import linking
-from consumers.audit.attacks.rebuilding import rebuilding
 from consumers.audit.checks.bytes import bytes_and_numbers
 from consumers.audit.checks.channel_check import channels
 from consumers.audit.checks.emission import emission

@@ -7,6 +7,14 @@
 Who chooses the scope chooses on what a device spends its budget: a scope of one item, or one that
 changes every day, is aimed at something. So a device reports on the list that its user has seen,
 and a list that comes from a server is taken only where the user says so.
+
+The server's catalogue is such a list, taken once:
+
+    DEVICE.journal.catalogue     the keys of the items, rising, 8 bytes each, mode 0600
+
+Were it read at every start, its writers could name other items before each one. So the first list
+is that of the device for good: a later start uses what is stored, also without a broker, and a
+catalogue that has changed is taken only where its digest is accepted by name.
 """
 
 from __future__ import annotations
@@ -20,7 +28,8 @@ from numpy.typing import NDArray
 
 from producers.device import scope
 from producers.journal import Journal
-from stream_app.errors import ScopeChanged, UserError
+from stream_app.errors import ScopeChanged, Unwritable, UserError
+from stream_app.kafka import durable_file
 
 MOST_CELLS = 4096  # of a scope, unless more are allowed by name
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -91,3 +100,50 @@ def check_accepted(accepted: str | None) -> None:
     """Raise UserError for what is no SHA-256 in hex."""
     if accepted is not None and _DIGEST.fullmatch(accepted.lower()) is None:
         raise UserError(f"--accept-scope {accepted[:70]}: give the 64 hex digits of its SHA-256")
+
+
+_NAME = "the server's catalogue"
+
+
+class CatalogueScope:
+    """The list that a journal's device took from a server; `accepted`: the digest in hex of one
+    that may replace it."""
+
+    def __init__(self, journal: Journal, accepted: str | None = None) -> None:
+        self._journal, self._accepted = journal, accepted
+        self.path = journal.path.with_name(f"{journal.path.name}.catalogue")
+
+    def stored(self) -> NDArray[np.uint64] | None:
+        """Return the items that were taken; None where there are none, or not those of the pin."""
+        try:
+            data = self.path.read_bytes()
+        except OSError:
+            return None
+        if not self._journal.scope or hashlib.sha256(data).digest() != self._journal.scope:
+            return None
+        return np.frombuffer(data, "<u8").astype(np.uint64)
+
+    def take(self, items: NDArray[np.uint64]) -> bool:
+        """Make these items, rising, those of the device; return whether its pin changed.
+
+        `ScopeChanged` where it has others that were not replaced by name; `Unwritable`.
+        """
+        data = items.astype("<u8").tobytes()
+        digest = hashlib.sha256(data).digest()
+        new = check_pin(self._journal, _NAME, digest, self._accepted)
+        if new or self.stored() is None:
+            self._store(data)
+        if new:
+            self._journal.pin_scope(digest)
+        return new
+
+    def _store(self, data: bytes) -> None:
+        try:
+            durable_file.replace(self.path, data)
+        except OSError as error:
+            raise Unwritable(f"{self.path}: cannot be written ({error.strerror})") from None
+
+
+def digest_of(items: NDArray[np.uint64]) -> str:
+    """Return the SHA-256 of a list of rising items, as `--accept-scope` takes it."""
+    return hashlib.sha256(items.astype("<u8").tobytes()).hexdigest()

@@ -8,6 +8,11 @@ Nothing is sent, and what is read does not depend on what the user has rated: it
 all. The cached version is compared with the newest manifest, so an unchanged table is not read
 again. Half a version, a mix of two, or one of another format is never used
 (`wire/public_tables.py`).
+
+    digest:16  MessagePack {fetched, digest, table, entries}        the cache file
+
+The file is replaced at once and whole; one that is damaged, or of another version, counts as
+absent.
 """
 
 from __future__ import annotations
@@ -15,18 +20,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.ranking.table_cache import CachedTable, TableCache
 from stream_app.errors import UserError
-from stream_app.kafka import clients
+from stream_app.kafka import clients, durable_file
 from stream_app.kafka.clients import Connection
 from stream_app.kafka.topic_follower import exists, records
 from stream_app.wire import (
+    VERSION,
     CatalogueEntry,
     Listed,
     Topics,
@@ -35,6 +42,7 @@ from stream_app.wire import (
     key,
     unlisted,
 )
+from stream_app.wire.limits import MAX_TABLE_BYTES
 from stream_app.wire.messages import key_named
 from stream_app.wire.public_tables import (
     NEWEST_RECORDS,
@@ -44,6 +52,67 @@ from stream_app.wire.public_tables import (
     table_digest,
 )
 from stream_app.wire.topics import absent
+
+_DIGEST_BYTES = 16
+
+
+class CachedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table as published, the catalogue entries of its items, and when both were read, in
+    seconds since 1970."""
+
+    fetched: float
+    digest: bytes
+    table: Annotated[bytes, msgspec.Meta(max_length=MAX_TABLE_BYTES)]
+    entries: tuple[CatalogueEntry, ...] = ()
+    v: int = VERSION
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(CachedTable)
+
+
+@dataclass(frozen=True)
+class TableCache:
+    """One file; `for_deployment` names it by the address and the prefix of the topics."""
+
+    path: Path
+
+    @classmethod
+    def for_deployment(
+        cls, folder: Path, bootstrap: str, prefix: str, kind: str = "item-links"
+    ) -> TableCache:
+        """Return the cache of a deployment's table of a kind in a folder that all share."""
+        name = blake2b(f"{bootstrap}\0{prefix}".encode(), digest_size=8).hexdigest()
+        return cls(folder / kind / f"{name}.table")
+
+    def read(self) -> CachedTable | None:
+        """Return what was written last; None where there is no file or not a whole one."""
+        try:
+            data = self.path.read_bytes()
+        except OSError:
+            return None
+        stated, body = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+        if _digest(body) != stated:
+            return None
+        try:
+            cached: CachedTable = _decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return cached if cached.v == VERSION else None
+
+    def write(self, cached: CachedTable) -> bool:
+        """Replace the file; return whether it could be written, as a cache is never required."""
+        body = _encoder.encode(cached)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            durable_file.replace(self.path, _digest(body) + body, durable_file.SHARED)
+        except OSError:
+            return False
+        return True
+
+
+def _digest(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 
 class Side(Protocol):

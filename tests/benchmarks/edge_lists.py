@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from murmurec.list_makers import device_lists, own_histories
-from murmurec.ranking import RankingEvaluation, RankingOptions
+from murmurec.ranking import RankingEvaluation, RankingOptions, device_lists, own_histories
 from murmurec.ratings import columns_of
 from producers.datasets.load import Dataset, load
 from producers.edge.catalogue.site_catalogue import Catalogue

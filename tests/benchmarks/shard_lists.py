@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from murmurec.list_makers import own_histories
-from murmurec.ranking import days_of, least_like
+from murmurec.ranking import days_of, least_like, own_histories
 from murmurec.ratings import columns_of
 from producers.datasets.load import Dataset, load
 from producers.ranking.ranker import Ranker, Rated

@@ -22,8 +22,13 @@ import pytest
 
 from consumers.recommendations import Recommendations
 from murmurec import LocalRecommender
-from murmurec.list_makers import device_lists, own_histories, server_lists
-from murmurec.ranking import RankingEvaluation, RankingOptions
+from murmurec.ranking import (
+    RankingEvaluation,
+    RankingOptions,
+    device_lists,
+    own_histories,
+    server_lists,
+)
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset, load
 from producers.journal import read_key

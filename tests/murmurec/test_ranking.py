@@ -10,8 +10,14 @@ import numpy as np
 import pytest
 
 from murmurec import evaluate_ranking
-from murmurec.list_makers import device_lists, own_histories, server_lists
-from murmurec.ranking import RankingEvaluation, RankingOptions, least_like
+from murmurec.ranking import (
+    RankingEvaluation,
+    RankingOptions,
+    device_lists,
+    least_like,
+    own_histories,
+    server_lists,
+)
 from murmurec.ratings import columns_of
 from producers.datasets import synthetic
 from producers.datasets.load import Dataset

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.device.catalogue_scope import CatalogueScope, digest_of
-from producers.device.pinned_scope import pin
+from producers.device.pinned_scope import CatalogueScope, digest_of, pin
 from producers.journal import Journal
 from stream_app.errors import ScopeChanged, Unwritable
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.audit.list_checks import items_in
+from consumers.audit.configuration import items_in
 from murmurec import Device
 from producers.catalogue_reader import entries
 from producers.daemon.sources.lines import parse

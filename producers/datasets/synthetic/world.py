@@ -17,7 +17,8 @@ is drawn without repetition, likelier items first, with the log weights
     - e sqrt(rank / items) + g l_ug(i) + c s_ui + f z_us(i)    z: normal; s(i): the series of i
 
 with other factors on the first visit than later; what is rated depends on the score, and not on the
-noise of the rating. A user rates most on the first visit, and six of ten never come back. Sizes of
+noise of the rating. A user rates most on the first visit, and six of ten never come back; of the
+others most do soon, and a few for the rest of the time. A visit is within one day of UTC. Sizes of
 histories, popularity, visits and the worth of lists (popular, EASE, devices) were compared with
 those of MovieLens-1M (`tests/benchmarks/worlds.py`). The titles are invented. Every number follows
 from the seed; the users are simulated.
@@ -34,7 +35,6 @@ from numpy.typing import NDArray
 
 from producers.datasets.columns import Description, Descriptions
 from producers.datasets.load import Dataset
-from producers.datasets.synthetic.attendance import history_sizes, visits
 from producers.datasets.synthetic.titles import GENRES, SERIES, TITLES, Titles, titles, years
 from producers.scale import Scale
 
@@ -200,3 +200,51 @@ def _described(taste: _Taste) -> Descriptions:
         item: Description(title, (GENRES[genre],), year)
         for item, (title, genre, year) in enumerate(rows, start=1)
     }
+
+
+_DAY = 86_400
+_START = 1_735_689_600  # 2025-01-01: when the generated time begins
+_RETURNING = 0.41  # of the users
+_MORE_VISITS = (1.4, 1.6)  # mean and deviation of the logarithm of their number
+_FIRST_SHARE = 0.6  # of the size of a first visit, to that of all others
+_JOINING = 0.3  # of the time, in which users join
+_SECONDS = 15.0  # between two ratings of a visit
+_LONGEST = 20_000.0  # seconds of a visit
+
+
+def history_sizes(
+    random: np.random.Generator, users: int, items: int, ratings: int
+) -> NDArray[np.int64]:
+    """Return how many items each user rates (users,): between an eighth of the mean and four times
+    the mean, and half of the items at most. Their sum is near `ratings`."""
+    shares = random.lognormal(0.0, 1.1, users)
+    least, most = ratings / users / 8, max(1, min(items // 2, 4 * ratings // users))
+    factor = (ratings - least * users) / shares.sum()
+    counts = np.ones(users, np.int64)
+    for _ in range(20):
+        counts = np.clip(np.rint(least + shares * factor), 1, most).astype(np.int64)
+        factor *= ratings / counts.sum()
+    return counts
+
+
+def visits(
+    random: np.random.Generator, ratings: int, days: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the sizes (v,) of one user's visits, the first one first, and the rising times
+    (ratings,) of its ratings."""
+    joined = int(days * _JOINING * np.sqrt(random.random()))
+    after = np.zeros(1, np.int64)
+    if random.random() < _RETURNING and min(ratings, days - joined) > 1:
+        span = 1 + int((days - joined - 2) * random.random() ** 3)
+        more = min(1 + int(random.lognormal(*_MORE_VISITS)), span, ratings - 1)
+        after = np.append(after, 1 + np.sort(random.choice(span, more, replace=False)))
+    shares = random.lognormal(0.0, 1.2, len(after))
+    shares[0] *= _FIRST_SHARE * np.sqrt(max(1, len(after) - 1))
+    sizes = 1 + random.multinomial(ratings - len(after), shares / shares.sum())
+    begins = _START + _DAY * (joined + after + random.uniform(0.1, 0.7, len(after)))
+    steps = random.exponential(1.0, ratings) * np.repeat(
+        np.minimum(_SECONDS, _LONGEST / sizes), sizes
+    )
+    passed = np.cumsum(steps)
+    within = passed - np.repeat(passed[np.cumsum(sizes) - sizes], sizes)
+    return sizes, (np.repeat(begins, sizes) + within).astype(np.int64)

@@ -3,7 +3,6 @@
 contract           every endpoint as data: routes, checks, and the OpenAPI document of it
 site               what the views are made from
 *_views            the views, by what they are about
-edge_application   put together; errors in one form
 edge_serving       listens until a signal
 
 The site's programs call it, not the browsers of its visitors: it takes user ids in clear and has

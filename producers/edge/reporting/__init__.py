@@ -7,7 +7,6 @@ book           one open book: enrolment, reports, contributions, withdrawal
 ways_out       where all of it goes: the options, and the messages of all open books
 reporter       the thread over the books that this edge could take, and its status
 users          show, delete, export, list: what a person may ask of the site
-user_records   the answers
 
 Ratings are looked up here alone, and nothing leaves but through a journal. Where value is
 protected, what is new is reported every few seconds: that an item was met is public then. Where

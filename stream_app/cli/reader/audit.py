@@ -218,7 +218,7 @@ def _public(
 ) -> PublicConfiguration:
     """Return the public configuration; raises UserError or UsageError for what is none."""
     from consumers.audit import PublicConfiguration
-    from consumers.audit.list_checks import canaries_from, items_in, pseudonyms_in
+    from consumers.audit.configuration import canaries_from, items_in, pseudonyms_in
     from stream_app.privacy import registry
 
     with refusing(UsageError):

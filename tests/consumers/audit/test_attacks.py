@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from consumers.audit import PublicConfiguration, observe
-from consumers.audit.attacks.evidence import Rebuilt
+from consumers.audit.attacks.evidence import Rebuilt, rebuild
 from consumers.audit.attacks.linking import Links, link
-from consumers.audit.attacks.rebuilding import rebuild
 from consumers.audit.observed import Observed
 from stream_app.privacy import registry
 from tests.consumers.audit.worlds import CELL, EPOCH, PUBLIC, RR, World, emit, keys, rate, rated

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.audit import Finding
 from consumers.audit import tail_check as tails
-from consumers.audit.checks.hull import hull_divergence, point_divergence
+from consumers.audit.checks.channel_check import hull_divergence, point_divergence
 from consumers.audit.findings import Verdict, judged, statistical
 from producers.fleet.epoch_emission import emission_time
 from stream_app import wire

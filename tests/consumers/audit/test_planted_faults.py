@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from consumers.audit import Finding, PublicConfiguration, observe
+from consumers.audit.configuration import canaries_from
 from consumers.audit.findings import Verdict
-from consumers.audit.list_checks import canaries_from
 from consumers.audit.observed import Source
 from consumers.audit.topic_reading import _record
 from stream_app import wire

@@ -9,8 +9,7 @@ import pytest
 
 from producers.ranking import LocalRecommender
 from producers.ranking.kinds import CAMPAIGN, LINKS, chosen
-from producers.ranking.published import Source
-from producers.ranking.table_cache import CachedTable, TableCache
+from producers.ranking.published import CachedTable, Source, TableCache
 from stream_app.campaigns.public_side import encode_published
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection

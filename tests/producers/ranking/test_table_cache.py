@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from producers.ranking.kinds import LINKS
-from producers.ranking.published import PublicTable, Source
-from producers.ranking.table_cache import CachedTable, TableCache
+from producers.ranking.published import CachedTable, PublicTable, Source, TableCache
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
 from stream_app.ranking.compact_side import encode_side

@@ -13,7 +13,7 @@ import pytest
 
 from murmurec import Device
 from producers.ranking import CleanHistory
-from producers.ranking.table_cache import CachedTable, TableCache
+from producers.ranking.published import CachedTable, TableCache
 from producers.scale import Scale
 from stream_app.cli import run
 from stream_app.cli.device.recommend import _ago

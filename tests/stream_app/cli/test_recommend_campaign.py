@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from murmurec import Device
-from producers.ranking.table_cache import CachedTable, TableCache
+from producers.ranking.published import CachedTable, TableCache
 from stream_app.campaigns.public_side import encode_published
 from stream_app.cli import run
 from stream_app.wire import CatalogueEntry

@@ -14,8 +14,14 @@ import numpy as np
 
 from producers.daemon.cells import Cells
 from producers.daemon.due_requests import Reporting
-from producers.device.catalogue_scope import CatalogueScope, digest_of
-from producers.device.pinned_scope import check_accepted, check_pin, pin, read_scope
+from producers.device.pinned_scope import (
+    CatalogueScope,
+    check_accepted,
+    check_pin,
+    digest_of,
+    pin,
+    read_scope,
+)
 from producers.journal import Journal
 from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device.mechanism_options import hides_presence

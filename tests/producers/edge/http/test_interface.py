@@ -13,7 +13,7 @@ from openapi_spec_validator import validate
 from producers.edge.http import pages
 from producers.edge.http.contract.edge_endpoints import ENDPOINTS, REASONS
 from producers.edge.http.contract.edge_openapi import openapi
-from producers.edge.http.edge_application import ATTACHED
+from producers.edge.http.edge_serving import ATTACHED
 from stream_app.errors import Unreadable, UserError
 from tests.producers.edge.http.shop import HOSTILE, open_shop
 

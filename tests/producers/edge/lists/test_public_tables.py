@@ -12,8 +12,7 @@ from producers.edge.lists.item_index import NOWHERE, ItemIndex
 from producers.edge.lists.newest_tables import PublicTables, Repeating
 from producers.edge.lists.shelf import Shelf
 from producers.ranking import LocalRecommender
-from producers.ranking.published import PublicTable, Source
-from producers.ranking.table_cache import CachedTable, TableCache
+from producers.ranking.published import CachedTable, PublicTable, Source, TableCache
 from stream_app import wire
 from stream_app.errors import UserError
 from stream_app.kafka.clients import Connection
