@@ -37,8 +37,7 @@ from producers.last_seen import check_newest, newest_seqs
 from producers.person.enrolment import Pace
 from producers.person.plans import checked_plan
 from producers.person.spending_so_far import Spending
-from producers.placement import PlacedProducer
-from producers.publishing import OutboxRelay, Publisher
+from producers.publishing import OutboxRelay, PlacedProducer, Publisher
 from producers.ranking import (
     CleanHistory,
     LocalList,

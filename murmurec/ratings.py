@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.datasets.inferred_scale import find_scale
-from producers.datasets.load import Dataset, load
+from producers.datasets.load import Dataset, find_scale, load
 from producers.scale import Scale
 from stream_app import wire
 from stream_app.errors import UserError

@@ -2,7 +2,7 @@
 // on the items of a public scope whose turn has come, rated or not. Whether it reports on an item,
 // when and with how many bytes depends on scope, pseudonym, key, budget and the hours of the page,
 // never on a rating; one that comes after its item's turn is not reported.
-// In Python: producers/daemon/{cells,due_requests,runner}.py.
+// In Python: producers/daemon/{cells,runner}.py.
 
 import { isOlder, keeps, OLDER, SENDING } from "./device.js";
 import {

@@ -15,22 +15,38 @@ A campaign as the journal sees it: what it costs the person, and what is release
 The id is that of all its sums, `gaussian:BOUND:VARIANCE:SIZE[+...]`, so the account's exact
 accounting composes the campaign with whatever else the person releases. A vector leaves the device
 under the seals of the parties alone; the noise of the claim is theirs to add. With one party it is
-that party which is trusted with it, with two it is enough that one of them is honest.
+that party which is trusted with it, with two it is enough that one of them is honest. A record
+holds the debit and the sealed bytes, so that after any crash the same bytes are sent.
+
+A budget without a plan is planned for the mechanism of its first release, which is then composed
+exactly, and no other may follow. Campaigns differ in their stages, and reports come beside them: so
+a budget that holds the campaign under a Renyi filter is planned for several mechanisms
+(`adaptive`), which costs about a tenth of the campaigns that it holds (170 instead of 186 of
+epsilon 1 in a budget of 20 at delta 1e-6). One that holds it exactly and not so is planned for this
+campaign alone. It depends on the plan and the budget, and on no rating.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.campaign import terms
+from producers.campaign.terms import Pinned
 from producers.identities import Identities
-from producers.journal import Journal, JournalView, Request
+from producers.journal import Journal, JournalView, Message, Request
+from producers.person.enrolment import ADAPTIVE
+from producers.person.reports import Costing, room
+from producers.ranking import RatedItem
+from producers.ranking.in_scope import in_scope
+from stream_app.campaigns import together
 from stream_app.campaigns.planning import certificate, check_budget
+from stream_app.campaigns.rounds import Rounds
 from stream_app.campaigns.sealing import seal
 from stream_app.errors import UserError
 from stream_app.privacy.exact.certificates import Certificate
@@ -215,3 +231,61 @@ class Sealing(CampaignCost):
         words = admitted(source, self, 1)
         device, vector = inputs
         return seal(self.campaign, self.stage, device, vector, words)
+
+
+def decide_plans(journal: Journal, devices: Sequence[bytes], mechanism: Costing) -> None:
+    """Plan the budgets of those accounts that have no plan and have released nothing, durably."""
+    found = [each for each in devices if _is_undecided(journal, each, mechanism)]
+    if found:
+        journal.set_plan(found, ADAPTIVE)
+
+
+def _is_undecided(journal: Journal, device: bytes, mechanism: Costing) -> bool:
+    account = journal.enrolment(device)
+    if account is None or account.withdrawn or account.budget.plan or not account.budget.limited:
+        return False
+    if journal.spent(device):
+        return False
+    return bool(room(replace(account.budget, plan=ADAPTIVE), {}, mechanism))
+
+
+@dataclass(frozen=True)
+class Sending:
+    """To which topic, in which epoch (from `Journal.epoch`), and who signs, where devices do."""
+
+    topic: str
+    epoch: int
+    identities: Identities | None = None
+
+
+def contribute(
+    journal: Journal,
+    device: bytes,
+    rated: Sequence[RatedItem],
+    rounds: Rounds,
+    pinned: Pinned,
+    sending: Sending,
+) -> Message:
+    """Pay for, seal and record the contribution of a device to the open stage.
+
+    rated: what the device has kept, oldest first; without ratings it contributes zeros.
+
+    Raises UserError where no stage is open, the plan is not what the device has pinned, the device
+    has contributed to the stage, or the journal is a test; `BudgetExhausted`, and as
+    `Journal.commit` does.
+    """
+    campaign, stage = terms.open_stage(rounds)
+    terms.check(campaign, pinned)
+    terms.check_notice(rounds, pinned)
+    requests = StageRequests.of_stage(
+        campaign, stage.index, secret=journal.key, topic=sending.topic, epoch=sending.epoch
+    )
+    requests.check(journal)
+    if requests.contributed(journal, device):
+        raise UserError(
+            f"this device has contributed to stage {stage.index} of campaign {campaign.number}: "
+            "the first contribution counts, and there is no second"
+        )
+    raw_vector = together.contribution(stage.stage, in_scope(campaign.scope, rated))
+    decide_plans(journal, [device], requests.mechanism)
+    return journal.release(requests.request(journal, device, raw_vector, sending.identities))[0]

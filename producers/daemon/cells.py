@@ -8,6 +8,11 @@ An account that missed an epoch, because the program did not run, reports on the
 at its next moment. Which cells were reported is in the journal. No argument is a rating. Of a scope
 that a server names (`most`), a device reports on the items that its own key picks, as many as its
 budget holds, so that the server cannot choose them.
+
+What is due at a moment is one request for the journal: the cells that are left or, where value
+alone is protected, the ratings that were not reported yet; no more than the person's budget holds.
+Ratings are looked up after the cells are chosen, and of the cells alone: the work before a message
+is the same however much was rated.
 """
 
 from __future__ import annotations
@@ -15,11 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from producers.device.rating import Rated, ScaledRatings
+from producers.device.requests import ReportSettings
 from producers.device.scope import turn
+from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
+from producers.journal import Enrolment, Journal, Request
 from stream_app.privacy.ratings.item_sampling import ItemSample
 
 
@@ -77,3 +87,39 @@ class Cells:
         for back in range(rest):
             times += np.isin(due, turn(self.scope, epoch - back, self.rotate_every, self.key))
         return due[np.minimum(times, self.rounds) > reports(due)]
+
+
+@dataclass
+class Reporting:
+    """How the accounts report: `cells` is None where presence is public, and is replaced once a
+    scope is known that a server names."""
+
+    settings: ReportSettings
+    cells: Cells | None = None
+
+
+def due_request(
+    account: Enrolment, journal: Journal, reporting: Reporting, ratings: ScaledRatings, epoch: int
+) -> tuple[Request | None, bool]:
+    """Return the request of an account, None where nothing is due or affordable, and whether the
+    budget holds fewer reports than are due. May raise `Unreadable`."""
+    cells, scope = reporting.cells, None
+    if cells is not None:
+        scope = cells.left(account.epoch, epoch, partial(journal.reports, account.device))
+        if not len(scope):
+            return None, False
+    options = EmissionOptions(scope)
+    if cells is not None and cells.sample is not None:
+        options = EmissionOptions(scope, cells.sample, drawn_from=cells.scope)
+    found = EpochRequests(ratings, reporting.settings, journal, epoch, options)
+    rated = ratings.rated(account.device) if scope is None else Rated()
+    left = found.unreported(account.device, rated)
+    keys = found.affordable(account.device, left)
+    held_back = len(keys) < len(left) and options.sample is None
+    if not len(keys):
+        return None, held_back
+    if scope is not None:
+        missing = reporting.settings.mechanism.inputs - 1
+        raw_levels = ratings.levels(account.device, keys, missing)
+        rated = Rated(keys, raw_levels.astype(np.uint8))
+    return found.request(account.device, rated, keys)[0], held_back

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.daemon.sources.lines import RatedLine, parse
-from producers.device.rated import Rated
+from producers.device.rating import Rated
 from producers.identities import Identities
 from producers.ranking.clean_history import CleanHistory, RawRating
 from producers.scale import Scale

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from producers.daemon.cells import Reporting, due_request
 from producers.daemon.clock import Clock
 from producers.daemon.conditions import Conditions, Notice
 from producers.daemon.delivery import Delivery
-from producers.daemon.due_requests import Reporting, due_request
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.schedule import Moment, Schedule
 from producers.daemon.scheduled_contributions import Contributing

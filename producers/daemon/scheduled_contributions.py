@@ -18,13 +18,13 @@ from hashlib import blake2b
 
 import numpy as np
 
-from producers.campaign import account_plan, terms
-from producers.campaign.stage_requests import StageRequests
+from producers.campaign import terms
+from producers.campaign.stage_requests import StageRequests, decide_plans
 from producers.campaign.terms import Pinned
 from producers.daemon.conditions import Conditions
 from producers.daemon.delivery import Delivery
 from producers.daemon.schedule import Schedule
-from producers.device.rated import ScaledRatings
+from producers.device.rating import ScaledRatings
 from producers.journal import Enrolment, Journal, Request, Unwritable
 from producers.ranking.in_scope import ScopeIndex
 from stream_app.campaigns import together
@@ -97,7 +97,7 @@ class Contributing:
         devices = list(dict.fromkeys(self._devices[each.device] for each in come))
         able = self._able(asked, devices, conditions)
         try:
-            account_plan.decide(self.journal, able, asked.mechanism)
+            decide_plans(self.journal, able, asked.mechanism)
         except Unwritable as error:
             if not self.journal.usable:
                 raise

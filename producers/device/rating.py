@@ -1,12 +1,17 @@
 """One rating of one user, from the raw number to the bytes that are sent.
 
 A rating is checked before anything is drawn: a rejected rating costs no epsilon and no seq, and
-leaves the journal unchanged.
+leaves the journal unchanged. What a device has rated it looks up when it reports, from a data set
+or from its own file.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Protocol
+
 import numpy as np
+from numpy.typing import NDArray
 
 from producers.device import requests as device
 from producers.identities import Identities
@@ -15,6 +20,36 @@ from producers.scale import Scale
 from stream_app import wire
 from stream_app.privacy.mechanism import Mechanism
 from stream_app.privacy.privacy_map import Adjacency
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # raw columns have no place in a log
+class Rated:
+    """The ratings of one device; see the module."""
+
+    keys: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    raw_levels: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))
+
+
+class Ratings(Protocol):
+    """Ratings by device."""
+
+    def rated(self, device_id: bytes) -> Rated:
+        """Return what a device has rated; nothing for one without ratings."""
+
+
+class ScaledRatings(Ratings, Protocol):
+    """Ratings by device, on a scale that is known; both look-ups may raise `Unreadable`."""
+
+    @property
+    def identities(self) -> Identities:
+        """Seal what the devices that were looked up send."""
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the levels."""
+
+    def levels(self, device: bytes, keys: NDArray[np.uint64], missing: int) -> NDArray[np.uint16]:
+        """Return the level of each of these items, (n,); `missing` where it is not rated."""
 
 
 def rate(

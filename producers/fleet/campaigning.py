@@ -10,6 +10,9 @@ some devices are one durable record of the journal, so a run that was killed any
 by the next one: what is recorded is sent again as it is, and a device whose key of the stage is
 recorded is left out. A stage that closes meanwhile takes no more; the devices that are left have
 paid nothing for it.
+
+Of a cell the first rating counts, as everywhere in a replay. The rows of all devices are found in
+one pass: a device's vector is then made from a slice.
 """
 
 from __future__ import annotations
@@ -18,17 +21,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from producers.campaign import account_plan
-from producers.campaign.stage_requests import StageRequests
+import numpy as np
+
+from producers.campaign.stage_requests import StageRequests, decide_plans
 from producers.campaign.terms import Pinned, check, check_notice
 from producers.fleet.epoch_emission import emission_time
-from producers.fleet.population import Population
+from producers.fleet.population import Population, rows_of_devices
 from producers.fleet.replay import commit_when_room
-from producers.fleet.scoped_ratings import ScopedRatings
 from producers.identities import Identities
 from producers.journal import Journal, Request
 from producers.publishing import OutboxRelay
+from producers.ranking.in_scope import LIKED_STARS, ScopeIndex, stars_of
 from stream_app.campaigns import together
+from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.rounds import Phase, Rounds, StageState
 from stream_app.campaigns.sealing import box_bytes
 from stream_app.errors import UserError
@@ -122,7 +127,7 @@ class Fleet:
         before, over = len(devices) - len(left), len(left) - len(able)
         step = replace(step, done=before + over, before=before, over=over)
         yield step
-        account_plan.decide(self.journal, able, requests.mechanism)
+        decide_plans(self.journal, able, requests.mechanism)
         batch = max(1, self.batch_bytes // _bytes(campaign, stage.index))
         for start in range(0, len(able), batch):
             if not _is_open(log.catch_up(), stage):
@@ -194,3 +199,25 @@ def _over(campaign: Campaign) -> UserError:
         f"{float(campaign.delta):g}, and no device of this journal has the budget for it: nothing "
         "was sent; give a larger --budget"
     )
+
+
+class ScopedRatings:
+    """What each device of a population has rated among the items of a campaign; `rows` ratings."""
+
+    def __init__(self, population: Population, campaign: Campaign) -> None:
+        rows, places = ScopeIndex(campaign).find(population.items)
+        fresh = population.fresh[rows]
+        rows, places = rows[fresh], places[fresh]
+        order = np.argsort(population.users[rows], kind="stable")
+        rows, self._places = rows[order], places[order]
+        self._raw_stars = stars_of(population.raw_levels[rows], population.scale.levels)
+        self._raw_liked = self._raw_stars >= LIKED_STARS
+        self._slices = rows_of_devices(population, rows)
+        self.rows = len(rows)
+
+    def rated(self, device: bytes) -> RatedItems:
+        """Return the ratings of a device; none for one that has rated nothing of the scope."""
+        found = self._slices.get(device)
+        if found is None:
+            return RatedItems.none()
+        return RatedItems(self._places[found], self._raw_stars[found], self._raw_liked[found])

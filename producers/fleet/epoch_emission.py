@@ -29,8 +29,7 @@ from hashlib import blake2b
 import numpy as np
 
 from producers.device import requests as device
-from producers.device.rated import Rated
-from producers.device.rating import check_levels_agree
+from producers.device.rating import Rated, check_levels_agree
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.fleet.population import Population, PopulationRatings
 from producers.fleet.replay import commit_when_room

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from producers.device import requests as device
-from producers.device.rated import Rated, Ratings
+from producers.device.rating import Rated, Ratings
 from producers.fleet.replay import Pace
 from producers.journal import Journal, Request
 from stream_app import wire

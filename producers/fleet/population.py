@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from producers.datasets.load import Dataset
 from producers.device import requests as device
-from producers.device.rated import Rated
+from producers.device.rating import Rated
 from producers.identities import Identities
 from producers.scale import Scale
 from stream_app.errors import UserError

@@ -17,7 +17,7 @@ from math import nan
 import numpy as np
 
 from producers.datasets.load import Dataset, load
-from producers.fleet.scoped_ratings import ScopedRatings
+from producers.fleet.campaigning import ScopedRatings
 from stream_app.campaigns.public_side import PublicSide
 from stream_app.campaigns.sealing import seal
 from stream_app.cli.demo.campaign_run import CampaignRun, Campaigns

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from producers.datasets.load import load
+from producers.fleet.campaigning import ScopedRatings
 from producers.fleet.population import populate
-from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal
 from stream_app.campaigns import together
 from stream_app.campaigns.planning import Wanted, stages

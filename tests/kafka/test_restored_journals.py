@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import Device
-from producers.campaign.contributing import Sending, contribute
+from producers.campaign.stage_requests import Sending, contribute
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import settings as trials
 from hypothesis import strategies as st
 
-from producers.account_producers import AccountProducers
-from producers.publishing import Publisher
+from producers.publishing import AccountProducers, Publisher
 from stream_app.cli.device import publishers
 from stream_app.errors import UserError
 from stream_app.settings import Settings

@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from producers.campaign.contributing import Sending, contribute
-from producers.campaign.stage_requests import Sealing
+from producers.campaign.stage_requests import Sealing, Sending, contribute
 from producers.campaign.terms import Pinned
 from producers.identities import Identities
 from producers.journal import Journal, Limits, PersonBudget, Request

@@ -15,9 +15,8 @@ import pytest
 
 from producers.campaign.terms import Pinned
 from producers.datasets.load import Dataset
-from producers.fleet.campaigning import Fleet, StageProgress
+from producers.fleet.campaigning import Fleet, ScopedRatings, StageProgress
 from producers.fleet.population import Population, populate
-from producers.fleet.scoped_ratings import ScopedRatings
 from producers.journal import Journal, Message, PersonBudget
 from producers.person.enrolment import NO_LIMIT
 from producers.ranking import RatedItem

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from producers.datasets.inferred_scale import find_scale, rare_end
-from producers.datasets.load import load
+from producers.datasets.load import find_scale, load, rare_end
 from producers.scale import Scale
 from stream_app.errors import UserError
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from producers.campaign import account_plan
+from producers.campaign.stage_requests import decide_plans
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget
 from producers.person.enrolment import Pace
 from producers.person.pace import paced
@@ -35,7 +35,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def drained(journal: Journal, day: int, campaigns: int) -> int:
     """Announce so many campaigns of epsilon 2 in a day; return how many ANN pays for."""
     account, paid = journal._state.accounts[ANN], 0
-    account_plan.decide(journal, [ANN], TWO)
+    decide_plans(journal, [ANN], TWO)
     for _ in range(campaigns):
         if not journal.room(ANN, TWO, day):
             break

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.device.rated import Rated
+from producers.device.rating import Rated
 from producers.device.requests import ReportSettings
 from producers.fleet.epoch_requests import EmissionOptions, EpochRequests
 from producers.journal import BudgetExhausted, Journal, Limits, PersonBudget

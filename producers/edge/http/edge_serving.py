@@ -15,7 +15,7 @@ from ipaddress import ip_address
 import structlog
 from aiohttp import web
 
-from producers.edge.http import event_views, item_views, list_views, pages, user_views
+from producers.edge.http import intake_views, list_views, pages, user_views
 from producers.edge.http.contract.edge_endpoints import BY_NAME, ENDPOINTS, REASONS
 from producers.edge.http.contract.given import Refused
 from producers.edge.http.site import EDGE, Edge, View
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OF_STATUS = {404: "not_found", 405: "method"}
-ATTACHED = (event_views, list_views, item_views, user_views, pages)
+ATTACHED = (intake_views, list_views, user_views, pages)
 
 
 @web.middleware

@@ -29,11 +29,10 @@ from numpy.typing import NDArray
 from producers.edge.catalogue.site_catalogue import Catalogue
 from producers.edge.http.contract.edge_bodies import Because, Listed
 from producers.edge.lists.item_index import NOWHERE, ItemIndex, Places, named
-from producers.edge.lists.list_rules import Allowed, Masks
 from producers.edge.lists.models import AskWorkers, Models
 from producers.edge.lists.newest_tables import PublicTables
 from producers.edge.lists.own_feedback import Own
-from producers.edge.lists.picking import Ranked, Room, picked
+from producers.edge.lists.picking import Allowed, Masks, Ranked, Room, picked
 from producers.edge.lists.stored_history import NOTHING, Done, Histories
 from producers.edge.lists.wishes import MODELS, EdgeList, Wish
 from producers.edge.quality.model_figures import arm_of

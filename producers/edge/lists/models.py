@@ -8,7 +8,7 @@
     latest   by when they came into the catalogue; while it is empty, those that were met last
 
 None but `server` sends anything, and it sends a pseudonym. A thread renews what they rank by every
-second; a change of the catalogue that takes an item down is seen at once (`list_rules.py`).
+second; a change of the catalogue that takes an item down is seen at once (`picking.py`).
 """
 
 from __future__ import annotations

@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from producers.daemon.cells import Reporting, due_request
 from producers.daemon.conditions import Conditions
 from producers.daemon.delivery import Delivery
-from producers.daemon.due_requests import Reporting, due_request
 from producers.daemon.schedule import Schedule
 from producers.daemon.scheduled_contributions import Contributing
 from producers.device.pinned_scope import pin
-from producers.device.rated import Rated
+from producers.device.rating import Rated
 from producers.device.requests import ReportSettings
 from producers.edge.lists.stored_history import history
 from producers.edge.reporting import accounts
@@ -253,7 +253,7 @@ def day_of(now: float) -> int:
 
 
 class StoredRatings:
-    """The ratings in a store, within one transaction; a `producers.device.rated.ScaledRatings`.
+    """The ratings in a store, within one transaction; a `producers.device.rating.ScaledRatings`.
 
     `identities`: told the user of each account that is looked up, where devices sign.
     """

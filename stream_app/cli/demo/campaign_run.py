@@ -34,9 +34,9 @@ from stream_app.cli.demo import demo_processes as services
 from stream_app.cli.demo import story
 from stream_app.cli.demo.campaign_stages import Check, StageRun, conduct, published_side
 from stream_app.cli.demo.demo_options import DemoOptions
-from stream_app.cli.demo.page_facts import write_facts
 from stream_app.cli.demo.quality import HeldBack, device_lists, judged
 from stream_app.cli.demo.setup import DemoSetup, generated_ratings, prepare
+from stream_app.cli.demo.story import write_facts
 from stream_app.cli.device.mechanism_options import positive_fraction, today
 from stream_app.cli.device.publishers import contributions_publisher_for
 from stream_app.cli.output import progress, refusing, say

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.fleet.campaigning import Fleet, StageProgress, under_way
-from producers.fleet.scoped_ratings import ScopedRatings
+from producers.fleet.campaigning import Fleet, ScopedRatings, StageProgress, under_way
 from producers.ranking import campaign_side
 from stream_app.aggregation.coordinator import Coordinator, Positions
 from stream_app.aggregation.round_topics import RoundTopic

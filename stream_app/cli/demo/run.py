@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,10 +17,9 @@ from producers.publishing import OutboxRelay, Publisher
 from stream_app.cli.demo import story
 from stream_app.cli.demo.demo_options import DemoOptions
 from stream_app.cli.demo.demo_processes import terminated_like_interrupted
-from stream_app.cli.demo.figures import Figures
-from stream_app.cli.demo.page_facts import write_facts
 from stream_app.cli.demo.quality import HeldBack, judged, server_lists
 from stream_app.cli.demo.setup import DemoSetup, generated_ratings, prepare
+from stream_app.cli.demo.story import write_facts
 from stream_app.cli.device.mechanism_options import mechanism_from, today
 from stream_app.cli.output import progress, refusing, say, status
 from stream_app.errors import UserError
@@ -28,6 +28,54 @@ from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
 from stream_app.state.replica import BatchOutcome
 from stream_app.wire import Batch
+
+
+@dataclass
+class Figures:
+    """Counts of ratings: of the population, published, refused by devices, of visitors of the page,
+    and by what the worker did with them; digests of the worker's state and of the log's."""
+
+    rows: int = 0
+    published: int = 0
+    refused: int = 0
+    visitors: int = 0
+    applied: int = 0
+    duplicates: int = 0
+    held_out: int = 0
+    model_digest: str = ""
+    log_digest: str = ""
+    rebuild_seconds: float = 0.0
+
+    @property
+    def is_accounted_for(self) -> bool:
+        """Whether every rating is found at the worker or was refused."""
+        arrived = self.applied + self.duplicates + self.held_out
+        whole = self.published + self.refused == self.rows
+        return whole and arrived == self.published + self.visitors
+
+    def check(self) -> None:
+        """Raise UserError if a rating is lost, or if the state is not that of the log."""
+        if not self.is_accounted_for:
+            raise UserError(
+                f"not every rating is accounted for ({self.accounts()}): please report it"
+            )
+        if self.model_digest != self.log_digest:
+            raise UserError(
+                "the worker's state is not that of the log: please report this as a defect"
+            )
+
+    def accounts(self) -> str:
+        """Return where every rating is."""
+        return (
+            f"rows {self.rows:,} = published {self.published:,} + refused {self.refused:,}; "
+            f"published + {self.visitors:,} of visitors of the page = applied {self.applied:,} + "
+            f"held out {self.held_out:,} + duplicate {self.duplicates:,}"
+        )
+
+    def recomputed(self) -> str:
+        """Return whether the worker has the state of the log."""
+        equal = "equal" if self.model_digest == self.log_digest else f"DIFFERENT: {self.log_digest}"
+        return f"state recomputed from the log in {self.rebuild_seconds:.1f} s: {equal}"
 
 
 def run_reports(options: DemoOptions, settings: Settings) -> None:

@@ -1,12 +1,17 @@
-"""What a demo has shown, in plain words: how good the lists are, and what is protected."""
+"""What a demo has shown, in plain words: how good the lists are, and what is protected;
+and what its page shows of the population, a file that the gateway serves."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from stream_app.cli.demo.campaign_stages import StageRun
-from stream_app.cli.demo.quality import Judged, K
+from stream_app.cli.demo.quality import Judged, K, ListQuality
+from stream_app.cli.demo.setup import FACTS_NAME
 from stream_app.cli.output import plural
+from stream_app.kafka import durable_file
 from stream_app.privacy.mechanism import Mechanism
 
 
@@ -55,3 +60,12 @@ def of_stages(stages: Sequence[StageRun], scope: int, seconds: float) -> Iterato
             f"for {stage.noise_ratio:.3f} of the stated noise"
         )
     yield f"every device counted once and paid once; {seconds:.0f} s in all"
+
+
+def write_facts(
+    folder: Path, mode: str, people: int, ratings: int, quality: ListQuality | None
+) -> None:
+    """Write the size and, once it is measured, the quality; a reader never sees half a file."""
+    facts = {"mode": mode, "people": people, "ratings": ratings}
+    content = json.dumps(facts | {"quality": quality and quality.facts()}).encode()
+    durable_file.replace(folder / FACTS_NAME, content, durable_file.SHARED)

@@ -126,8 +126,8 @@ def _debits(journal: Journal, device: bytes) -> int:
 
 
 def _contribution(journal: Journal, device: bytes, wanted: _Wanted, topic: str) -> Message:
-    from producers.campaign.contributing import Sending
-    from producers.campaign.contributing import contribute as contributed
+    from producers.campaign.stage_requests import Sending
+    from producers.campaign.stage_requests import contribute as contributed
     from producers.campaign.terms import check, check_notice, open_stage
     from producers.ranking import CleanHistory
 

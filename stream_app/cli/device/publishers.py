@@ -119,9 +119,7 @@ def round_log(settings: Settings, *, newest: bool = False) -> closing[RoundTopic
 
 
 def _publisher(settings: Settings, topic: str, *, per_account: bool = False) -> Publisher:
-    from producers.account_producers import AccountProducers
-    from producers.placement import PlacedProducer
-    from producers.publishing import Producer, Publisher
+    from producers.publishing import AccountProducers, PlacedProducer, Producer, Publisher
     from stream_app.kafka import clients
     from stream_app.wire import Topics
 

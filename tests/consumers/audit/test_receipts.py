@@ -13,8 +13,7 @@ import pytest
 
 from consumers.audit.campaigns.receipts import Receipt, receipts
 from consumers.audit.campaigns.stated import Stated, stated
-from producers.campaign.contributing import Sending, contribute
-from producers.campaign.stage_requests import JoinedCampaigns
+from producers.campaign.stage_requests import JoinedCampaigns, Sending, contribute
 from producers.campaign.terms import Pinned
 from producers.journal import Journal, PersonBudget, read_journal
 from research.audits.false_devices import cheats

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.daemon.sources.pipe import Pipe
+from producers.daemon.sources.source import Pipe
 from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.journal import Journal, PersonBudget
 from producers.journal.disk import Disk

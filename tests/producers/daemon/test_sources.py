@@ -9,8 +9,7 @@ import pytest
 
 from producers.daemon.clock import SystemClock
 from producers.daemon.sources.lines import LONGEST, parse
-from producers.daemon.sources.pipe import Pipe
-from producers.daemon.sources.source import Lines
+from producers.daemon.sources.source import Lines, Pipe
 
 
 def test_descriptors_above_those_that_select_takes_are_waited_for() -> None:

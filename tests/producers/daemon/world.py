@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError
 
-from producers.daemon.cells import Cells
+from producers.daemon.cells import Cells, Reporting
 from producers.daemon.delivery import Delivery
-from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.runner import Daemon
 from producers.daemon.sources.source import Source

@@ -10,8 +10,8 @@ import pytest
 from producers.datasets.synthetic import generate
 from stream_app.cli.demo import story
 from stream_app.cli.demo.demo_processes import allowed_mechanisms
-from stream_app.cli.demo.figures import Figures
 from stream_app.cli.demo.quality import LEAST_USERS, HeldBack, Judged, K, ListQuality, Lists
+from stream_app.cli.demo.run import Figures
 from stream_app.errors import UserError
 from stream_app.evaluation.ranking import RankingTask
 from stream_app.privacy import registry

@@ -19,8 +19,7 @@ from producers.journal import Journal
 from producers.journal.disk import Disk
 from producers.publishing import Publisher
 from stream_app.cli import run
-from stream_app.cli.device.replay.cost import Cost, cost
-from stream_app.cli.device.replay.rating_replay import ReplayRun, data_warnings
+from stream_app.cli.device.replay.rating_replay import Cost, ReplayRun, cost, data_warnings
 from stream_app.cli.device.wording import (
     journal_notices,
     protection_claim,

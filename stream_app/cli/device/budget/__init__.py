@@ -1,8 +1,8 @@
 """`murmurec device status` and `plan`: what a person has spent, and how to spend a budget.
 
 rows                the figures of a journal and of its users
-spending_sentences  what they mean, in sentences
-spending_plan       how many reports, of which epsilon, spend a budget best
+spending_sentences  what they mean, in sentences; how many reports, of which epsilon, spend a budget
+                    best
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def plan(
     Example: murmurec device plan --budget 20 --ratings 165
     """
     from producers.person.spending import Expected
-    from stream_app.cli.device.budget.spending_plan import plan_row, plan_sentences
+    from stream_app.cli.device.budget.spending_sentences import plan_row, plan_sentences
 
     given = (("--user", user), ("--budget", budget), ("--delta", delta), ("--window", window))
     terms = [word for name, each in given if each is not None for word in (name, str(each).strip())]

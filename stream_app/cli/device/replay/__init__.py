@@ -1,9 +1,8 @@
 """`murmurec replay`: sanitize and publish a file of ratings as a population of devices.
 
-rating_replay    one run over a population, immediate or by epoch
-cost             the largest spending of a run, before any noise is drawn
+rating_replay    one run over a population, immediate or by epoch: its largest spending before any
+                 noise is drawn, and its outcome as sentences and as a row of JSON
 campaign_replay  one run that contributes to a campaign, and sends no rating
-replay_outcome   the result of a run, as sentences and as a row of JSON
 """
 
 from __future__ import annotations

@@ -1,10 +1,20 @@
-"""One run of `murmurec replay` over a population of devices."""
+"""One run of `murmurec replay` over a population of devices.
+
+The largest spending is known before any noise is drawn:
+
+    reports of a user  = cells not yet reported, as many as the budget allows
+    whole of a user    = spent before + reports * epsilon
+
+The most reports, the largest spending before and the largest spending after may belong to three
+users; the epsilons of different users are not added.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +23,19 @@ from producers.datasets.load import Dataset, load
 from producers.device import scope
 from producers.device.pinned_scope import pin, read_scope
 from producers.device.requests import ReportSettings
-from producers.fleet.epoch_emission import emit
+from producers.fleet.epoch_emission import EpochProgress, emit
 from producers.fleet.epoch_requests import EmissionOptions
-from producers.fleet.population import Population
+from producers.fleet.population import Population, runs
 from producers.fleet.replay import Pace, ReplayOptions, ReplayProgress, replay
 from producers.identities import Identities
-from producers.journal import FinishedBefore, Journal
+from producers.journal import NANO, FinishedBefore, Journal, PersonBudget
 from producers.publishing import Publisher
 from stream_app.cli.catalogue_titles import recommendable
 from stream_app.cli.device import simulated_population as simulation
 from stream_app.cli.device import wording
 from stream_app.cli.device.mechanism_options import allowed, hides_presence, simulation_path, today
 from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
-from stream_app.cli.device.replay.cost import Cost, cost
-from stream_app.cli.device.replay.replay_outcome import (
-    ReplayOutcome,
-    of_epoch_run,
-    of_immediate_run,
-)
+from stream_app.cli.device.simulated_population import Sending
 from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, refusing, show, status
 from stream_app.errors import UserError
@@ -40,6 +45,7 @@ from stream_app.settings import Settings
 
 if TYPE_CHECKING:
     from stream_app.cli.device.replay import ReplayCommandOptions
+
 
 _ANY_SIZE = 2**31  # items of a scope: what a simulation spends, its budget limits
 
@@ -204,3 +210,158 @@ class ReplayRun:
             )
             last = simulation.last_step(steps, "devices", lambda step: (step.devices, step.total))
         return of_epoch_run(last, sent, self.reporting.mechanism.id)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The largest number of reports of one user in this run, the largest spend before it and after
+    it; `cells` is the size of a scope that no device has the budget for, else 0."""
+
+    most: int
+    before: Fraction
+    whole: Fraction
+    cells: int
+    epsilon: Fraction | None
+
+    def check(self, budget: PersonBudget) -> None:
+        """Refuse a budget under which no device can report."""
+        if not self.cells or self.epsilon is None or budget.epsilon is None:
+            return
+        raise UserError(
+            f"--budget {float(budget.epsilon):g} is too small for the whole scope: "
+            f"{self.cells} items at {self.epsilon} each; give a larger --budget, or --sample "
+            f"{float(budget.epsilon):g} to report on a few of its items"
+        )
+
+
+def cost(
+    population: Population,
+    journal: Journal,
+    mechanism: Mechanism,
+    epoch: int,
+    scope: NDArray[np.uint64] | None,
+    sample: ItemSample | None,
+    *,
+    republish: bool,
+    ended: bool,
+) -> Cost:
+    """Return the largest spending of a run."""
+    all_or_nothing = ended and sample is None
+    most, before, whole, cells = 0, Fraction(0), Fraction(0), 0
+    for device, keys in _cells(population, scope):
+        left = len(keys) if republish else int(np.count_nonzero(journal.unreported(device, keys)))
+        if sample is not None:
+            left = min(left, sample.reports)
+        cells = max(cells, left)
+        room = journal.room(device, mechanism, epoch)
+        if room is not None and room < left:
+            left = 0 if all_or_nothing else room
+        nano = sum(s.nano for kind, s in journal.spent(device).items() if kind != "nothing")
+        earlier = Fraction(nano, NANO)
+        most, before = max(most, left), max(before, earlier)
+        whole = max(whole, earlier + left * (mechanism.epsilon or 0))
+    unaffordable = scope is not None and all_or_nothing and not most
+    return Cost(most, before, whole, cells if unaffordable else 0, mechanism.epsilon)
+
+
+def _cells(
+    population: Population, scope: NDArray[np.uint64] | None
+) -> Iterator[tuple[bytes, NDArray[np.uint64]]]:
+    """Yield every device with the keys of the items that it may report on."""
+    if scope is not None:
+        yield from ((device, scope) for device in population.devices)
+        return
+    rows = np.flatnonzero(population.fresh)
+    rows = rows[np.argsort(population.users[rows], kind="stable")]
+    owners, heads = runs(population.users[rows])
+    parts = np.split(population.items[rows], heads[1:])
+    for owner, keys in zip(owners.tolist(), parts, strict=True):
+        yield population.devices[owner], keys
+
+
+# The field of a progress -> its name in JSON.
+_IMMEDIATE = {
+    **{name: name for name in ("rows", "published", "refused")},
+    **{"before": "published_before", "over": "over_budget"},
+    **{name: name for name in ("repeated", "unreadable", "skipped")},
+}
+_EPOCH = {
+    **{"total": "devices", "cells": "reports", "ratings": "ratings", "outside": "outside_scope"},
+    **{"before": "published_before", "unsampled": "not_sampled", "held": "ratings_over_budget"},
+    **{"early": "not_taking_part", "repeated": "repeated", "unreadable": "unreadable"},
+    **{"idle": "idle", "over": "over_budget"},
+}
+
+
+@dataclass(frozen=True)
+class ReplayOutcome:
+    """The result of a run: sentences, and the same figures as a row of JSON."""
+
+    row: dict[str, Any]
+    sentences: list[str]
+
+
+def of_immediate_run(last: ReplayProgress, sent: Sending, mechanism: str) -> ReplayOutcome:
+    """Return the outcome of a run that published each rating by itself, or, with a `total` of 0,
+    only the events of an earlier run."""
+    row = {shown: getattr(last, name) for name, shown in _IMMEDIATE.items()}
+    sentences = [
+        *_refusals(last),
+        sent.sentence(mechanism),
+        f"rows {last.rows} = published {last.published} + refused {last.refused}",
+    ]
+    return ReplayOutcome({**row, **sent.row(mechanism)}, sentences)
+
+
+def _refusals(last: ReplayProgress) -> Iterator[str]:
+    if last.skipped and not last.total:
+        yield "every row was recorded by an earlier run; its remaining events are published"
+    elif last.skipped:
+        yield f"continued after {plural(last.skipped, 'row')} of an earlier run"
+    if last.before:
+        yield (
+            f"{last.before} of the refused were published before: --republish publishes all rows "
+            "again and spends their epsilon again"
+        )
+    if last.over:
+        yield (
+            f"{last.over} of the refused are over the budget of their user: a larger --budget "
+            "publishes them"
+        )
+    if last.repeated:
+        yield f"{last.repeated} of the refused repeat a rating of the data set"
+    if last.unreadable:
+        yield f"{last.unreadable} of the refused are unreadable or off the scale"
+
+
+def of_epoch_run(last: EpochProgress, sent: Sending, mechanism: str) -> ReplayOutcome:
+    """Return the outcome of a run that published the reports of a whole epoch."""
+    row = {shown: getattr(last, name) for name, shown in _EPOCH.items()}
+    reporting = last.total - last.over - last.idle
+    sentences = [
+        f"{plural(last.cells, 'report')} of {plural(reporting, 'device')}; {last.ratings} of them "
+        "on ratings, a number that is shown only on this device",
+        *_unreported(last),
+    ]
+    if last.idle:
+        sentences.append(
+            f"{plural(last.idle, 'device')} had nothing left to report: --republish reports again"
+        )
+    if last.over:
+        sentences.append(f"{plural(last.over, 'device')} over the budget of their user")
+    sentences.append(sent.sentence(mechanism))
+    return ReplayOutcome({**row, **sent.row(mechanism)}, sentences)
+
+
+def _unreported(last: EpochProgress) -> Iterator[str]:
+    for count, reason in (
+        (last.outside, "items outside the scope: never reported"),
+        (last.before, "cells that were reported before"),
+        (last.unsampled, "items outside the device's sample"),
+        (last.held, "users who are over budget"),
+        (last.early, "accounts that report from the next epoch on, or were withdrawn"),
+        (last.repeated, "cells that occur twice in the data set"),
+        (last.unreadable, "values that are unreadable or off the scale"),
+    ):
+        if count:
+            yield f"{plural(count, 'rating')} of {reason}"

@@ -1,7 +1,6 @@
 """`murmurec device run`: the device as a program that runs.
 
 start           what the options mean: accounts, sources, connection
-reported_cells  the cells on which the accounts report
 budgets         whether the plans and the budgets of the accounts hold what is reported
 campaign_part   its part in campaigns
 """

@@ -1,21 +1,37 @@
-"""What the command line of `murmurec device run` means, and the program that it starts."""
+"""What the command line of `murmurec device run` means, and the program that it starts.
+
+The public scope is one of
+
+    file        read and compared with the journal's pin at the start
+    catalogue   as it was stored beside the journal; read from the broker once that answers, so that
+                a program starts without one, and compared: another list only by its digest
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from producers.daemon.cells import Cells
+import numpy as np
+
+from producers.daemon.cells import Cells, Reporting
 from producers.daemon.clock import SystemClock
 from producers.daemon.delivery import Delivery
-from producers.daemon.due_requests import Reporting
 from producers.daemon.kept_ratings import KeptRatings
 from producers.daemon.runner import Daemon
-from producers.daemon.sources.pipe import Pipe
-from producers.daemon.sources.source import Source
+from producers.daemon.sources.source import Pipe, Source
 from producers.daemon.sources.watched_file import Places, WatchedFile
+from producers.device.pinned_scope import (
+    CatalogueScope,
+    check_accepted,
+    check_pin,
+    digest_of,
+    pin,
+    read_scope,
+)
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
 from producers.journal import Journal
@@ -23,12 +39,18 @@ from producers.publishing import Producer
 from producers.ranking.clean_history import CleanHistory
 from producers.scale import Scale
 from producers.siblings import check_only_journal
-from stream_app.cli.device.mechanism_options import allowed, journal_path
+from stream_app.cli.catalogue_titles import recommendable
+from stream_app.cli.device.mechanism_options import allowed, hides_presence, journal_path
 from stream_app.cli.device.publishers import check_copies, item_table_for, publisher_for
-from stream_app.cli.device.running.budgets import check_plans, planned_mechanism, rounds_claims
+from stream_app.cli.device.running.budgets import (
+    check_budgets,
+    check_plans,
+    planned_mechanism,
+    rounds_claims,
+)
 from stream_app.cli.device.running.campaign_part import contributing
-from stream_app.cli.device.running.reported_cells import ServersCatalogue, cells_of
 from stream_app.cli.device.wording import journal_notices, protection_claim
+from stream_app.cli.options import connection_from
 from stream_app.cli.output import notice, plural, printable, refusing
 from stream_app.errors import UserError
 from stream_app.privacy.mechanism import Mechanism
@@ -197,3 +219,64 @@ def _named_scope(cells: Cells) -> str:
     if len(cells.scope):
         return f"the scope of {plural(len(cells.scope), 'item')}"
     return "the server's catalogue, which is read once the broker answers"
+
+
+_UNKNOWN = np.zeros(0, np.uint64)
+
+
+def cells_of(
+    options: RunOptions, settings: Settings, mechanism: Mechanism, journal: Journal, epoch: int
+) -> Cells | None:
+    """Return the cells of the public scope; None where presence is public, and none of them
+    while the server's catalogue is not known."""
+    if not hides_presence(mechanism):
+        return None
+    most = None
+    if options.scope is not None:
+        items, digest = read_scope(options.scope, options.most_cells)
+        check_pin(journal, options.scope, digest, options.accept_scope)
+        # Before it is stored: a shorter list in place of one that is refused here is no change.
+        check_budgets(journal, mechanism, items, epoch)
+        if pin(journal, options.scope, digest, options.accept_scope):
+            notice(f"scope      {options.scope} has the SHA-256 {digest.hex()}, from now on")
+    else:
+        check_accepted(options.accept_scope)
+        known = CatalogueScope(journal, options.accept_scope).stored()
+        items = _UNKNOWN if known is None else known
+        most = options.most_cells
+    return Cells(items, options.rotate_every, settings.hash_seed, most, options.rounds)
+
+
+class ServersCatalogue:
+    """Makes the server's catalogue the cells of a device; `compare` needs a broker."""
+
+    def __init__(self, options: RunOptions, settings: Settings, journal: Journal) -> None:
+        self._scope = CatalogueScope(journal, options.accept_scope)
+        self._accepted = (options.accept_scope or "").lower()
+        self._settings = settings
+        self._compared = not options.trust_catalogue
+
+    def compare(self, reporting: Reporting) -> None:
+        """Read the catalogue once, and report on it where the device has no list, or where its
+        digest is accepted.
+
+        `ScopeChanged` where the list of the device is lost and the catalogue is another one.
+        """
+        if self._compared or reporting.cells is None:
+            return
+        items = recommendable(connection_from(self._settings), self._settings.topic_prefix)
+        digest, known = digest_of(items), self._scope.stored()
+        if known is None or self._accepted == digest:
+            if self._scope.take(items):
+                notice(
+                    f"scope      the server's catalogue of {plural(len(items), 'item')}, SHA-256 "
+                    f"{digest}, from now on"
+                )
+            reporting.cells = replace(reporting.cells, scope=items)
+        elif digest != digest_of(known):
+            notice(
+                f"scope      the server's catalogue changed since this device took "
+                f"{plural(len(known), 'item')} of it, which remain its scope; to report on the "
+                f"{plural(len(items), 'item')} of now too, give --accept-scope {digest}"
+            )
+        self._compared = True

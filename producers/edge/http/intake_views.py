@@ -1,4 +1,4 @@
-"""POST /events: durable before the answer.
+"""What the site sends: items, one or a file of them; and events, durable before the answer.
 
 202   every row that is an event is in the store; the others are listed with their reasons
 400   not one row is an event
@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from producers.datasets.item_files import ItemFile, rows_of
 from producers.edge.events.event import Event
 from producers.edge.events.event import Refused as RefusedEvent
 from producers.edge.events.event_decoding import decode
 from producers.edge.events.intake import Busy
 from producers.edge.http.contract import JSON
-from producers.edge.http.contract.edge_bodies import Accepted, RefusedRow
+from producers.edge.http.contract.edge_bodies import Accepted, RefusedRow, Removed, Stored
 from producers.edge.http.contract.edge_endpoints import BY_NAME, REASONS
 from producers.edge.http.contract.given import Refused, parameters
 from producers.edge.http.site import EDGE, Edge
+from producers.edge.http.user_views import reply
 from stream_app.errors import Unwritable
 
 MOST_LISTED = 1000  # refused rows of one answer
@@ -66,4 +69,65 @@ async def _taken(edge: Edge, rows: list[Event | RefusedEvent]) -> Accepted:
     return msgspec.structs.replace(answer, error=REASONS["rows"], reason="rows")
 
 
-VIEWS = {"events": events}
+async def put_item(request: web.Request) -> web.Response:
+    """Write one item."""
+    edge, endpoint = request.app[EDGE], BY_NAME["putItem"]
+    item = parameters(request, endpoint)["item"]
+    async with edge.bodies.read(request, endpoint) as (body, _):
+        try:
+            found = msgspec.json.decode(body, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Refused(400, "rows", "the body is no JSON object") from None
+        row = msgspec.json.encode({**found, "item": item})
+        return await _stored(request, row, JSON)
+
+
+async def put_items(request: web.Request) -> web.Response:
+    """Write the items of a file."""
+    edge, endpoint = request.app[EDGE], BY_NAME["putItems"]
+    parameters(request, endpoint)
+    async with edge.bodies.read(request, endpoint) as (body, kind):
+        return await _stored(request, body, kind)
+
+
+async def _stored(request: web.Request, body: bytes, kind: str) -> web.Response:
+    edge = request.app[EDGE]
+    read = await edge.run(rows_of, body, kind)
+    if read.rows:
+        await edge.run(edge.site.catalogue.put_many, read.rows)
+    answer = _answer(read)
+    body = msgspec.json.encode(answer)
+    return web.Response(status=400 if answer.error else 200, body=body, content_type=JSON)
+
+
+def _answer(read: ItemFile) -> Stored:
+    refused = read.refused
+    listed = [RefusedRow(each.row, each.reason, each.sentence) for each in refused[:MOST_LISTED]]
+    more = max(0, len(refused) - MOST_LISTED)
+    if read.rows:
+        return Stored(len(read.rows), read.recognised, read.ignored, listed, more)
+    return Stored(0, {}, [], listed, more, REASONS["rows"], "rows")
+
+
+async def item(request: web.Request) -> web.Response:
+    """Answer with an item."""
+    edge, given = request.app[EDGE], parameters(request, BY_NAME["item"])
+    found = await edge.run(edge.site.catalogue.get, given["item"])
+    if found is None:
+        raise Refused(404, "not_found", "the catalogue has no such item")
+    return reply(found)
+
+
+async def remove_item(request: web.Request) -> web.Response:
+    """Remove an item."""
+    edge, given = request.app[EDGE], parameters(request, BY_NAME["removeItem"])
+    return reply(Removed(bool(await edge.run(edge.site.catalogue.remove, given["item"]))))
+
+
+VIEWS = {
+    "events": events,
+    "putItem": put_item,
+    "putItems": put_items,
+    "item": item,
+    "removeItem": remove_item,
+}
