@@ -31,12 +31,12 @@ from producers.device import item_means as item_table
 from producers.device.rating import rate
 from producers.device.requests import ReportSettings
 from producers.identities import Identities
-from producers.ids import normalised
 from producers.journal import NANO, Journal, Message, PersonBudget, Unwritable, read_journal
 from producers.last_seen import check_newest, newest_seqs
 from producers.person.enrolment import Pace
 from producers.person.plans import checked_plan
 from producers.person.spending_so_far import Spending
+from producers.pseudonyms import normalised
 from producers.publishing import OutboxRelay, PlacedProducer, Publisher
 from producers.ranking import (
     CleanHistory,
@@ -64,8 +64,8 @@ class Device:
     """The device of one user.
 
     Args:
-        user: the user's id, in its one form (`producers.ids`); it never leaves the device, the
-            server sees a pseudonym.
+        user: the user's id, in its one form (`producers.pseudonyms`); it never leaves the
+            device, the server sees a pseudonym.
         journal: path of the journal, created with mode 0600 when it does not exist.
         mechanism: a family (`"rr"`) or a whole id (`"rr:5:2"`) whose reports may be sent one by
             one: its adjacency is the value of a rating.

@@ -9,9 +9,8 @@ from consumers.audit.attacks.linking import linking
 from consumers.audit.checks.bytes import bytes_and_numbers
 from consumers.audit.checks.channel_check import channels
 from consumers.audit.checks.emission import emission
-from consumers.audit.checks.freshness import freshness
-from consumers.audit.checks.least_likely import least_likely
 from consumers.audit.checks.moment_check import moments
+from consumers.audit.checks.noise_check import freshness, least_likely
 from consumers.audit.checks.orders import orders
 from consumers.audit.checks.spending_check import spending
 from consumers.audit.configuration import PublicConfiguration

@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from producers.daemon.sources.lines import RatedLine, parse
+from producers.daemon.sources.source import RatedLine, parse
 from producers.device.rating import Rated
 from producers.identities import Identities
 from producers.ranking.clean_history import CleanHistory, RawRating

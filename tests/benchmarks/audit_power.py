@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from consumers.audit import PublicConfiguration, observe
 from consumers.audit.canary_check import epsilon_bounds
-from consumers.audit.checks.least_likely import least_likely
+from consumers.audit.checks.noise_check import least_likely
 from consumers.audit.observed import Record, Source
 from consumers.audit.tail_check import at_least
 from stream_app import wire

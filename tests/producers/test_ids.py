@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from consumers.audit.configuration import items_in
 from murmurec import Device
 from producers.catalogue_reader import entries
-from producers.daemon.sources.lines import parse
+from producers.daemon.sources.source import parse
 from producers.datasets.columns import Description
 from producers.datasets.load import load
 from producers.device.requests import item_keys
 from producers.device.scope import ordered_items
 from producers.fleet.population import populate
-from producers.ids import normalised
 from producers.journal import BudgetExhausted
-from producers.pseudonyms import pseudonym
+from producers.pseudonyms import normalised, pseudonym
 from stream_app import wire
 from stream_app.cli.device.publish import _item as published_item
 from stream_app.wire import CatalogueEntry

@@ -1,7 +1,6 @@
 """Where the program takes ratings from, line by line.
 
-source        what a source is to the program, and bytes that come in pieces as lines; standard input
-lines         one rating as a line of text
+source        what a source is to the program; lines, and their ratings; standard input
 watched_file  a file that other programs write
 
 No module holds a rating beyond its line, and none knows what is reported, or when.

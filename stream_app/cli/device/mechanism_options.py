@@ -43,7 +43,7 @@ def _families() -> list[str]:
 def person(name: str | None) -> str | None:
     """Return the one form of a name that a person types: with a blank more it is no other person
     with another budget."""
-    from producers.ids import normalised
+    from producers.pseudonyms import normalised
 
     return None if name is None else normalised(name)
 

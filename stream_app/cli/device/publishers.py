@@ -45,8 +45,7 @@ def publisher_for(
 
     if relay is not None:
         assert tag is not None  # or the broker would see the address
-        from producers.device.relay_producer import RelayProducer
-        from producers.device.sealed_gateway import SealedGateway
+        from producers.device.sealed_gateway import RelayProducer, SealedGateway
 
         named = SealedGateway.named(relay)
         producer = RelayProducer(named, tag=tag, trusted=trusted, over=notice)

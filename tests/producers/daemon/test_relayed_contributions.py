@@ -21,8 +21,7 @@ from producers.campaign.relayed_campaigns import RelayedCampaigns
 from producers.campaign.terms import Pinned
 from producers.daemon.delivery import RETRY_SECONDS, Delivery
 from producers.daemon.scheduled_contributions import Contributing
-from producers.device.relay_producer import RelayProducer
-from producers.device.sealed_gateway import SealedGateway
+from producers.device.sealed_gateway import RelayProducer, SealedGateway
 from producers.journal import Journal
 from stream_app.errors import OlderJournal, UserError
 from stream_app.web import binary_http, oblivious_http

@@ -7,9 +7,8 @@ import resource
 
 import pytest
 
-from producers.daemon.clock import SystemClock
-from producers.daemon.sources.lines import LONGEST, parse
-from producers.daemon.sources.source import Lines, Pipe
+from producers.daemon.runner import SystemClock
+from producers.daemon.sources.source import LONGEST, Lines, Pipe, parse
 
 
 def test_descriptors_above_those_that_select_takes_are_waited_for() -> None:

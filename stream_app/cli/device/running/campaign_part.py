@@ -51,8 +51,7 @@ def contributing(options: RunOptions, settings: Settings, journal: Journal) -> C
     topic = Topics(settings.topic_prefix).contributions
     if options.relay is not None:
         from producers.campaign.relayed_campaigns import RelayedCampaigns
-        from producers.device.relay_producer import RelayProducer
-        from producers.device.sealed_gateway import SealedGateway
+        from producers.device.sealed_gateway import RelayProducer, SealedGateway
 
         gateway = SealedGateway.named(options.relay)
         connect = partial(

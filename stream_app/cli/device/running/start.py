@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from producers.daemon.cells import Cells, Reporting
-from producers.daemon.clock import SystemClock
 from producers.daemon.delivery import Delivery
 from producers.daemon.kept_ratings import KeptRatings
-from producers.daemon.runner import Daemon
+from producers.daemon.runner import Daemon, SystemClock
 from producers.daemon.sources.source import Pipe, Source
 from producers.daemon.sources.watched_file import Places, WatchedFile
 from producers.device.pinned_scope import (
