@@ -40,8 +40,7 @@ from murmurec.common import Progress, progress_lines
 from murmurec.learned_server import CleanRatings, LearnedServer
 from murmurec.learner_evaluation import mechanism_of, scope_of, sizes_of
 from murmurec.ratings import Ratings, columns_of, item_keys, user_keys
-from producers.datasets.load import Dataset
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed
 from producers.ranking.ranker import Ranker, Rated
 from stream_app.evaluation import most_rated_items, ranking
 from stream_app.evaluation.ranking import RankingResult, RankingRow, RankingTask, Way, baselines

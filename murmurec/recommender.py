@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from murmurec.common import Progress, progress_lines
 from murmurec.learned_lists import LearnedLists
 from murmurec.ratings import Ratings, columns_of, ids_of, item_keys, user_keys
-from producers.datasets.load import Dataset
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed
 from producers.scale import Scale
 from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels

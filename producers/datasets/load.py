@@ -15,6 +15,14 @@ The scale follows from the set of distinct ratings:
 
 A few stray values at one end, often a 0 for "not rated", widen the scale and so weaken every report
 on it: `rare_end` finds them.
+
+Rows are in the order of their times, equal ones in that of the file, or of what stands for it:
+
+    no times                      the order of the file
+    no times, sorted by user      mixed at random by a seed; the rows of one user keep their order
+
+A file sorted by user, read as a stream, would hold one user after the other: every rating would be
+predicted from other users' finished histories, and a learner would never meet a user again.
 """
 
 from __future__ import annotations
@@ -22,13 +30,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from producers.datasets.columns import Descriptions
 from producers.datasets.formats import read
-from producers.datasets.row_order import is_sorted_by_user, is_timed, mixed, order_note
 from producers.scale import Scale
 from stream_app.errors import UserError
 
@@ -73,7 +81,7 @@ class Dataset:
         return tuple(warning for warning in found if warning)
 
     def in_time_order(self, seed: int | None = 0) -> Dataset:
-        """Return the rows by time, or in what stands for it (`producers.datasets.row_order`).
+        """Return the rows by time, or in what stands for it (`producers.datasets.load`).
 
         Without a seed rows without times keep their order, as the parts of a stream have to.
         """
@@ -180,3 +188,41 @@ def rare_end(ratings: NDArray[np.float64], scale: Scale) -> str | None:
         f"rating, give --scale {smaller.minimum:g} {smaller.maximum:g} {smaller.step:g}, which "
         "leaves such rows out"
     )
+
+
+_SORTED = 0.1  # of the rows that could stand apart from their user's others, so many do
+
+
+def is_timed(timestamps: NDArray[np.int64] | None) -> bool:
+    """Return whether the times order anything."""
+    return timestamps is not None and bool((timestamps != timestamps[:1]).any())
+
+
+def is_sorted_by_user(users: NDArray[Any]) -> bool:
+    """Return whether the rows of nearly every user stand together, and users have several."""
+    changes = 1 + int((users[1:] != users[:-1]).sum())
+    people = len(np.unique(users))
+    return people > 1 and changes - people < _SORTED * (len(users) - people)
+
+
+def mixed(users: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """Return the rows (n,) in a random order in which the rows of each user keep theirs."""
+    _, owners = np.unique(users, return_inverse=True)
+    luck = np.random.Generator(np.random.PCG64(seed % 2**63)).random(len(owners))
+    places = owners[np.argsort(luck, kind="stable")]
+    order = np.empty(len(owners), np.int64)
+    # The k-th place of a user holds the k-th row of that user.
+    order[np.argsort(places, kind="stable")] = np.argsort(owners, kind="stable")
+    return order
+
+
+def order_note(timestamps: NDArray[np.int64] | None, users: NDArray[Any]) -> str | None:
+    """Return what stands for the time order of a file without times; None for one with times."""
+    if is_timed(timestamps) or len(users) < 2:
+        return None
+    if is_sorted_by_user(users):
+        return (
+            "no times, and the rows are sorted by user: the users are mixed at random by a seed, "
+            "and the rows of each user keep the order of the file"
+        )
+    return "no times: the order of the file stands for the time order"

@@ -15,8 +15,7 @@ from math import nan
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from murmurec.ratings import columns_of
 from producers.datasets import synthetic
-from producers.datasets.load import Dataset, load
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed, load
 from stream_app.evaluation.ranking import FORMS, Mean, NothingToTest, RankingResult, RankingRow
 from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files

@@ -1,4 +1,4 @@
-"""Synthetic ratings of users whose taste is known, so the smallest possible error is known too.
+"""Synthetic ratings of users whose taste is known, so the best prediction is known too.
 
 Every item is of one genre, which is public, as its year is; every user leans to one, two or three
 genres (l_ug = 1, .7, .5, else 0). The leaning decides what a user rates as well as how.
@@ -7,9 +7,7 @@ genres (l_ug = 1, .7, .5, else 0). The leaning decides what a user rates as well
     P(r <= k | s) = 1 / (1 + exp(-(k + 1/2 - s) / t))  k = 1 .. 4: logistic noise, rounded into 1..5
 
 so every cell has an exact distribution over 1..5. No predictor has a smaller expected squared error
-than the conditional mean m(s) = sum_k k P(k | s), and its error is the conditional variance:
-
-    best_rmse = sqrt( mean over rows of sum_k (k - m)^2 P(k | s) )
+than the conditional mean m(s) = sum_k k P(k | s).
 
 The first component of q is the year: users differ in the age of what they like. What a user rates
 is drawn without repetition, likelier items first, with the log weights
@@ -59,7 +57,7 @@ _FIRST, _LATER = _Pull(8.0, 2.8, 0.9, 1.1), _Pull(4.2, 1.6, 0.7, 0.75)
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A generated data set in time order, the best rating prediction of each row, and its error.
+    """A generated data set in time order, and the best rating prediction of each row.
 
     expected (n,): conditional mean of each row's rating. genres (items,): index into `GENRES` of
     item 1, 2, ... . leanings (users, len(GENRES)): l_ug of user 1, 2, ... .
@@ -67,7 +65,6 @@ class World:
 
     dataset: Dataset
     expected: NDArray[np.float64] = field(repr=False)
-    best_rmse: float
     genres: NDArray[np.int64] = field(repr=False)
     leanings: NDArray[np.float64] = field(repr=False)
 
@@ -95,9 +92,6 @@ def generate(
     user, item, when = _occasions(random, taste, ratings, days)
     planted = taste.scores[user, item]
     odds = probabilities(planted)
-    stars = np.arange(1.0, 6.0)
-    expected = odds @ stars
-    best_rmse = float(np.sqrt((odds @ stars**2 - expected**2).mean()))
     drawn = (random.random(len(user))[:, None] > np.cumsum(odds, axis=1)[:, :4]).sum(axis=1)
     dataset = Dataset(
         user + 1,
@@ -109,7 +103,7 @@ def generate(
         Scale(1, 5, 1),
         f"generated world {seed}",
     )
-    return World(dataset, expected, best_rmse, taste.genres, taste.leanings)
+    return World(dataset, odds @ np.arange(1.0, 6.0), taste.genres, taste.leanings)
 
 
 def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from producers.datasets.item_row import ItemRow
+from producers.datasets.item_files import ItemRow
 from producers.edge.events import event
 
 MAX_CHARACTERS = 10_000

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row, case, select
 
-from producers.datasets.item_row import Attribute, ItemRow, checked
+from producers.datasets.item_files import Attribute, ItemRow, checked
 from producers.edge.events.event import item_id
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import items

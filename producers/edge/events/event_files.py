@@ -27,8 +27,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
-from producers.datasets.item_files import item_of, recognised_as
-from producers.datasets.item_row import ItemRow
+from producers.datasets.item_files import ItemRow, item_of, recognised_as
 from producers.datasets.table_files import bounded_lines
 from producers.edge.events import strict_json
 from producers.edge.events.event import Event, Refused

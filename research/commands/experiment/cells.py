@@ -18,8 +18,7 @@ from murmurec.campaigns import campaign_lists
 from murmurec.learner_evaluation import Evaluation, Options
 from murmurec.ranking import RankingEvaluation, RankingOptions
 from murmurec.ratings import item_keys
-from producers.datasets.load import Dataset
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed
 from research.commands.experiment.grid import (
     CAMPAIGN,
     ITEM_MEANS,

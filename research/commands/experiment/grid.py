@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from producers.datasets.load import Dataset
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed
 from research.co_rated import CO_RATED
 from stream_app.evaluation.campaigns import MODES
 from stream_app.evaluation.ranking import baselines

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from murmurec.ranking import RankingEvaluation, RankingOptions
-from producers.datasets.load import Dataset
-from producers.datasets.row_order import is_timed
+from producers.datasets.load import Dataset, is_timed
 from stream_app.cli import output
 from stream_app.cli.output import refusing
 from stream_app.cli.research.evaluate.measure import CHOICES, EvaluationOptions, with_dashes

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from producers.datasets.item_row import ItemRow
+from producers.datasets.item_files import ItemRow
 from producers.edge.catalogue.filters import MAX_CHARACTERS, MAX_COMPARISONS, MAX_DEPTH, parse
 from tests.producers.edge import stores
 

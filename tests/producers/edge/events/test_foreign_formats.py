@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from producers.datasets.item_row import ItemRow
+from producers.datasets.item_files import ItemRow
 from producers.edge.events.event import Event, Refused
 from producers.edge.events.event_files import Row, rows_of
 from producers.edge.events.feedback_rows import FeedbackRows
