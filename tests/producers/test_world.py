@@ -1,4 +1,4 @@
-"""The generated world: nothing predicts better than its odds, its seed repeats it, it looks real."""
+"""The generated world: its odds predict best, its seed repeats it, it looks like ratings."""
 
 from __future__ import annotations
 
