@@ -9,7 +9,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from producers.edge.http.edge_metrics import EdgeMetrics
+from producers.edge.http.site import EdgeMetrics
 from stream_app.cli.reader.audit_metrics import AuditMetrics
 from stream_app.gateway.context import ANSWERS, GatewayMetrics
 from stream_app.monitoring.metrics import Metrics

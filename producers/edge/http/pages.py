@@ -13,8 +13,7 @@ from producers.edge.http.contract import edge_bodies
 from producers.edge.http.contract.edge_endpoints import BY_NAME
 from producers.edge.http.contract.edge_openapi import openapi, page
 from producers.edge.http.contract.given import Refused, parameters
-from producers.edge.http.edge_metrics import CONTENT_TYPE
-from producers.edge.http.site import EDGE, View
+from producers.edge.http.site import CONTENT_TYPE, EDGE, View
 from producers.edge.http.user_views import reply
 from stream_app.errors import Unreadable
 from stream_app.web.cached_document import TYPES, Document

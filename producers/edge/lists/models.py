@@ -19,10 +19,9 @@ import numpy as np
 
 from producers.edge.catalogue.site_catalogue import Catalogue, ItemRow
 from producers.edge.lists.item_index import NOWHERE, ItemIndex
-from producers.edge.lists.newest_tables import PublicTables, Repeating
+from producers.edge.lists.newest_tables import PublicTables, Repeating, Shelf
 from producers.edge.lists.own_feedback import NEW_DAYS, Own, OwnFeedback
 from producers.edge.lists.picking import Ranked, by_score
-from producers.edge.lists.shelf import Shelf
 from producers.edge.lists.stored_history import Done
 from producers.edge.lists.wishes import MOST
 from producers.edge.store.database import Database

@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 from sqlalchemy import func, select
 
 from producers.edge.lists.item_index import ItemIndex, Places
+from producers.edge.lists.newest_tables import Shelf
 from producers.edge.lists.picking import Ranked, by_score
-from producers.edge.lists.shelf import Shelf
 from producers.edge.lists.stored_history import MIDDLE, SPAN
 from producers.edge.store.database import Database
 from producers.edge.store.store_tables import DELETIONS, feedback, impressions, offers

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from producers.edge.lists.item_index import NOWHERE, ItemIndex
-from producers.edge.lists.newest_tables import PublicTables, Repeating
-from producers.edge.lists.shelf import Shelf
+from producers.edge.lists.newest_tables import PublicTables, Repeating, Shelf
 from producers.ranking import LocalRecommender
 from producers.ranking.published import CachedTable, PublicTable, Source, TableCache
 from stream_app import wire
