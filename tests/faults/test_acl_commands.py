@@ -60,7 +60,7 @@ WITHOUT_RIGHTS = {
     *("keys", "acl"),
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
-    *("audit canary", "audit campaign", "audit lia"),
+    *("audit canary", "audit campaign"),
 }
 # Shards refuse what is on in the deployment below; `tests/kafka/test_division.py` divides one.
 OF_SHARDS = {"state shards"}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stream_app.cli.commands import Commands, option
-from stream_app.cli.device.mechanism_options import RatingsArgument
 from stream_app.cli.options import AllowOption, Cluster, JsonOption, reached
 from stream_app.cli.output import print_json, progress, refusing, say, table
 from stream_app.errors import UsageError, UserError
@@ -174,28 +173,6 @@ def campaign(
     options = epsilon, delta, mode, items, runs
     found = _attacked("campaign", "CampaignOptions", options, as_json=as_json)
     _refuse(found.audit.violated, found.audit.findings)
-
-
-@app.command()
-def lia(
-    file: RatingsArgument,
-    epsilon: list[str] | None = option(None, "1 and 10 by default; repeatable.", "E"),
-    users: int = option(200, "How many are attacked, drawn by the seed.", "N"),
-    items: int = option(500, "Of the most rated items.", "N"),
-    published: int = option(20, "Scores, or items of a list, per user.", "N"),
-    seed: int = option(0, "Seed of the noise and of who is attacked.", "N", min=0),
-    as_json: JsonOption = False,
-) -> None:
-    """Solve for one rating from lists by similar items, as in Park and Acharya 2011, section 3.
-
-    Nothing is published: scores with noise as printed, damped scores, ordered lists and sums that
-    are noised once are made here, and attacked by an adversary who knows every other rating. Four
-    ways to guess stand beside what the claimed epsilon allows.
-
-    Example: murmurec audit lia ml-100k.zip --epsilon 1 --epsilon 10
-    """
-    options = file, tuple(epsilon or ("1", "10")), users, items, published, seed
-    _attacked("lia", "LiaOptions", options, as_json=as_json)
 
 
 def _attacked(name: str, kind: str, options: tuple[Any, ...], *, as_json: bool) -> Any:

@@ -151,7 +151,6 @@ def test_a_number_that_is_none_or_out_of_range_is_one_sentence_with_its_limits(
         ("worker --admin-port -1", "admin_port = -1 (--admin-port): must be a whole number, at"),
         ("ask --user ann --for never", "--for never: 'never' is not one of 'next', 'now'"),
         ("publish --user ann --item 1 --rating 4", "--history perhaps: give true or false"),
-        ("audit lia mine.csv --seed -1", "--seed -1: give a whole number, at least 0"),
         ("publish --user {} --item 1 --rating 4", "user of 0 bytes: an id has 1 to 1024 bytes"),
         ("ask --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
         ("recommend --local --user {}", "user of 0 bytes: an id has 1 to 1024 bytes"),
