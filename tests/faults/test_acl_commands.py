@@ -100,7 +100,6 @@ WITH_A_WORKER = (
     Row("operator", "state digest", "READ ratings, READ cuts"),
     Row("operator", "state verify"),
     Row("operator", "state export state.npz"),
-    Row("operator", "state contract"),
     Row("operator", f"forget --device {DEVICE} --yes", "WRITE cuts"),
     Row("operator", "rounds begin plan.json", "WRITE rounds"),
     Row("operator", "rounds show", "READ rounds"),

@@ -1,26 +1,22 @@
-"""The version of the event format on a real broker: raised by a command, decoded alike by readers
-of every release that knows it, and the end of one that does not."""
+"""The version of the event format on a real broker: raised by the log, decoded alike by readers of
+every release that knows it, and the end of one that does not."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from stream_app.checkpoints.offline_writer import write_checkpoint
-from stream_app.cli import run
 from stream_app.errors import UserError
 from stream_app.log.canonical_order import Start
 from stream_app.replay.follower import Follower
 from stream_app.replay.recompute import take
 from stream_app.settings import Settings
 from stream_app.state.replica import Replica
-from stream_app.wire import Contract, Topics
+from stream_app.wire import Contract
 from stream_app.wire.state_records import StateOrigin
 from tests.fixtures.streams import Published, events, publish
 from tests.kafka.conftest import Send
@@ -49,20 +45,6 @@ def log(settings: Settings, send: Send, records: list[Published]) -> Log:
     made.entry(Contract(2))
     made.rounds(records[60:], 2)
     return made
-
-
-@pytest.fixture
-def contract(log: Log, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Give a function that runs `state contract` and returns exit code and JSON or sentence."""
-
-    def ran(*arguments: str) -> Any:
-        where = ["--bootstrap", log.servers, "--prefix", log.names.prefix, "--json"]
-        code = run(["state", "contract", *arguments, *where])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, json.loads(captured.out) if captured.out else captured.err.strip()
-
-    return ran
 
 
 def state_of(log: Log, start: Start, replica: Replica, knows: int) -> Replica:
@@ -108,32 +90,3 @@ def test_a_worker_that_starts_from_a_checkpoint_decodes_alike(log: Log, cut: int
     from_there = log.replayed(origin=origin).replica
     assert from_there.contract == 2
     assert from_there.ledger.rejected() == ({"malformed": 15} if cut == 1 else {})
-
-
-def test_the_version_is_shown_and_raised_by_a_command(
-    settings: Settings, send: Send, records: list[Published], contract: Callable[..., Any]
-) -> None:
-    assert contract() == (
-        0, {"newest_round": 2, "next_round": 2, "known": 3, "since": {"1": 1, "2": 3}},
-    )  # fmt: skip
-    code, sentence = contract("--set", "2")
-    assert (code, "version 2 is in force" in sentence) == (1, True)
-    code, sentence = contract("--set", "4")
-    assert (code, "knows versions up to 3" in sentence) == (1, True)
-
-
-def test_an_old_deployment_gets_the_version_from_its_next_cut_on(
-    settings: Settings,
-    send: Send,
-    records: list[Published],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    old = Log(settings, send)
-    old.round(records[:30])
-    names = Topics(settings.topic_prefix)
-    where = ["--bootstrap", old.servers, "--prefix", names.prefix, "--json"]
-    assert run(["state", "contract", "--set", "2", *where]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["newest_round"], shown["next_round"]) == (1, 2)
-    old.round(records[30:60])
-    assert old.replayed().replica.ledger.rejected() == {"malformed": 15}

@@ -2,9 +2,8 @@
 
     digest   digests of the state of the log         verify    compare checkpoint and workers
     show     contents of the state topic             export    write the state to a file
-    contract version of the event format             rebuild   write a checkpoint from the log
-    truncate give up cuts that the log lost          migrate   convert a snapshot to this spec
-    shards   divide the state by device
+    truncate give up cuts that the log lost          rebuild   write a checkpoint from the log
+    shards   divide the state by device              migrate   convert a snapshot to this spec
 
 The settings must be the workers' own: their allow-list, model and sizes decide the state.
 """
@@ -176,29 +175,6 @@ def show(cluster: options.Cluster, as_json: options.JsonOption = False) -> None:
 
     for session in cluster.sessions():
         show_inventory(read_inventory(session), as_json, session.label)
-
-
-@app.command()
-def contract(
-    cluster: options.Cluster,
-    version: int | None = option(
-        None, "Raise it, from the next cut on.", "VERSION", "--set", min=1
-    ),
-    as_json: options.JsonOption = False,
-) -> None:
-    """Show the version of the event format in force, or raise it. It cannot be lowered.
-
-    Install a release that knows the version on every worker before: one that does not ends.
-    Version 2 ignores an extension block (field x) in events; version 1 rejects it.
-
-    Example: murmurec state contract --set 2
-    """
-    from stream_app.cli.server.state_output import show_values
-    from stream_app.operations.growth import contract_status, set_contract
-
-    for session in cluster.sessions():
-        status = set_contract(session, version) if version else contract_status(session)
-        show_values(session.label | asdict(status), as_json)
 
 
 @app.command()
