@@ -241,7 +241,7 @@ class Campaign(_Group):
             if not re.fullmatch(r"[0-9a-f]{64}", key):
                 raise ValueError(
                     f"{key[:70]!r} is not the public half of a party's keys, 64 hex digits; "
-                    "murmurec keys prints it"
+                    "murmurec aggregate prints it"
                 )
         if len(set(value)) != len(value):
             raise ValueError("it names a key twice; each party has a key of its own")

@@ -111,8 +111,9 @@ def load(path: Path) -> PartyKeys:
             value = file.read(_MOST_FILE)
     except FileNotFoundError:
         raise UserError(
-            f"{path}: there are no keys; restore them from a copy, or make new ones (murmurec keys "
-            "--make) and begin a campaign that names these: what was sealed to the old ones is lost"
+            f"{path}: there are no keys; restore them from a copy, or make new ones (murmurec "
+            "aggregate --make-keys) and begin a campaign that names these: what was sealed to the "
+            "old ones is lost"
         ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
@@ -133,7 +134,7 @@ def read_public(path: Path) -> str:
         return msgspec.convert(path.read_text("ascii").strip(), PublicKey)
     except OSError as error:
         raise UserError(
-            f"{path}: cannot be read ({error.strerror}); murmurec keys prints the public half"
+            f"{path}: cannot be read ({error.strerror}); murmurec aggregate prints the public half"
         ) from None
     except (UnicodeDecodeError, msgspec.ValidationError):
         raise UserError(f"{path}: is not the public half of a party's keys (64 hex)") from None

@@ -118,8 +118,8 @@ def _not_named(party: Party, plan: Campaign) -> str:
     return (
         f"campaign {plan.number}: is not answered here: it is of {len(plan.keys)} "
         f"{'party' if len(plan.keys) == 1 else 'parties'} with the keys {named}, and party "
-        f"{role} has {party.keys.public.hex()[:16]}...; begin a campaign that names it (murmurec "
-        f"keys --party {role}), or start the party whose key is named"
+        f"{role} has {party.keys.public.hex()[:16]}...; begin a campaign that names it, or "
+        "start the party whose key is named"
     )
 
 

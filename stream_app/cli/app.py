@@ -42,7 +42,6 @@ COMMANDS: dict[str, tuple[tuple[str, str | None], ...]] = {
         ("replay", "device.replay"),
     ),
     "Campaigns": (
-        ("keys", "aggregator.party_commands"),
         ("aggregate", "aggregator.party_commands"),
         ("rounds", "aggregator.round_commands"),
     ),

@@ -14,7 +14,7 @@ DANGEROUS = re.compile(
     r"rebuild|truncat|accept-gap|reseal|snapshot|migrate|topics apply|restore|delete|--prefix"
     r"|--group\b|forget|enrol|--journal|trust-journal|trust-clock|accept-scope|abort|withdraw|--from"
     r"|state_secret|retention|budget|back\b.*settings|secret back|set partitions|recreate|lost"
-    r"|stage close|revoke|keys --make|config apply|--yes|republish"
+    r"|stage close|revoke|--make-keys|config apply|--yes|republish"
     r"|--most-epsilon|--most-cells"
 )
 # A sentence that consents to a loss has one of these.

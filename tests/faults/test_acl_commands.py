@@ -57,7 +57,7 @@ JUNK = Published(0, b"0" * 32, b"no event")
 # Commands that ask no Kafka, or one of their own, and those that show or grant rights.
 WITHOUT_RIGHTS = {
     *("demo", "evaluate", "certify", "experiment", "reproduce"),
-    *("keys", "acl"),
+    "acl",
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
     *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
     *("audit canary", "audit campaign"),

@@ -333,7 +333,7 @@ def commands(
     settings = {**SMALL, "MURMUREC_DATA_DIR": ".", "MURMUREC_DEVICE_JOURNAL": "device.journal"}
     made = Commands(broker, "own", capsys, monkeypatch, settings)
     made.works("", "device enrol --user ann")
-    made.works("", "keys --party central --make --folder .")
+    made.works("", "aggregate --party central --make-keys --folder .")
     return made
 
 

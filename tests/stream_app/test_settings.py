@@ -172,7 +172,7 @@ WRONG = {
     ],
     "data_dir": [(3, "data_dir = 3")],
     "campaign_keys": [
-        ("ab", "'ab' is not the public half of a party's keys, 64 hex digits; murmurec keys"),
+        ("ab", "'ab' is not the public half of a party's keys, 64 hex digits; murmurec aggregate"),
         (",".join(["11" * 32] * 2), "names a key twice"),
         (",".join(f"{n}{n}" * 32 for n in range(3)), "public halves of the parties"),
     ],

@@ -202,7 +202,7 @@ def _parties(keys: int) -> Literal[1, 2]:
 
 
 def _check_order(files: Sequence[Path] | None) -> None:
-    """Refuse files that `murmurec keys --make` named, in another order than that of the parties."""
+    """Refuse files that `--make-keys` named, in another order than that of the parties."""
     names = tuple(path.name for path in files or ())
     known = {f"{role}.pub" for roles in _ROLES.values() for role in roles}
     expected = tuple(f"{role}.pub" for role in _ROLES.get(len(names), ()))

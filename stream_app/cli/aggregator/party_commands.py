@@ -1,21 +1,14 @@
-"""`murmurec keys` and `murmurec aggregate`: the keys of a party of campaigns, and the party, which
-sums what devices contribute and adds its noise."""
+"""`murmurec aggregate`: a party of campaigns, which sums what devices contribute and adds its
+noise, and its keys."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from stream_app.cli.commands import option
-from stream_app.cli.options import (
-    Cluster,
-    ConfigOption,
-    one_blas_thread,
-    reached,
-    settings_from,
-    shared,
-)
+from stream_app.cli.options import Cluster, one_blas_thread, reached
 from stream_app.cli.output import say
 
 if TYPE_CHECKING:
@@ -30,53 +23,37 @@ class PartyName(StrEnum):
     central = "central"
 
 
-PartyOption = Annotated[
-    PartyName, shared("a or b: one of two; central: the only one, which is trusted.")
-]
-FolderOption = Annotated[
-    Path | None, shared("Where the keys are (default: keys in data_dir).", "FOLDER")
-]
-
-
-def keys(
-    party: PartyOption,
-    make: bool = option(False, "Make them, once."),
-    folder: FolderOption = None,
-    config: ConfigOption = None,
+def aggregate(
+    cluster: Cluster,
+    party: PartyName = option(..., "a or b: one of two; central: the only one, which is trusted."),
+    folder: Path | None = option(None, "Where the keys are (default: keys in data_dir).", "FOLDER"),
+    make_keys: bool = option(False, "Make the party's keys, once, and end."),
 ) -> None:
-    """Print the public half of a party's keys, which plans and devices name; or make the keys.
-
-    Example: murmurec keys --party a --make
-    """
-    from stream_app.aggregation import keys
-
-    place = keys_folder(folder, config)
-    if not make:
-        say(keys.load(place / f"{party}.key").public.hex())
-        return
-    made = keys.make(place, keys.Role(party))
-    say(f"keys       {place / f'{party}.key'}, readable by their owner alone; keep a copy")
-    say(f"copies     need {party}.released beside them, as new as it is here")
-    say(f"public     {made.public.hex()}")
-    say(f"in         {place / f'{party}.pub'}, for the plan and for the devices' configuration")
-
-
-def keys_folder(folder: Path | None, config: Path | None) -> Path:
-    """Return the folder of the keys."""
-    return folder or settings_from(config).data_dir / "keys"
-
-
-def aggregate(cluster: Cluster, party: PartyOption, folder: FolderOption = None) -> None:
     """Sum what devices contribute, add noise, publish that alone; SIGTERM ends it cleanly.
 
     In split mode each of two parties runs one; neither can read a contribution. Ended anywhere and
-    started again, it answers the same, to the byte.
+    started again, it answers the same, to the byte. Plans and devices name the public half of its
+    keys.
 
     Example: murmurec aggregate --party a --bootstrap localhost:9092
     """
     one_blas_thread()
     settings = cluster.settings()
-    _run(settings, keys_folder(folder, cluster.config), str(party.value))
+    place = folder or settings.data_dir / "keys"
+    if make_keys:
+        _make_keys(place, str(party.value))
+    else:
+        _run(settings, place, str(party.value))
+
+
+def _make_keys(folder: Path, name: str) -> None:
+    from stream_app.aggregation import keys
+
+    made = keys.make(folder, keys.Role(name))
+    say(f"keys       {folder / f'{name}.key'}, readable by their owner alone; keep a copy")
+    say(f"copies     need {name}.released beside them, as new as it is here")
+    say(f"public     {made.public.hex()}")
+    say(f"in         {folder / f'{name}.pub'}, for the plan and for the devices' configuration")
 
 
 def _run(settings: Settings, folder: Path, name: str) -> None:
@@ -100,7 +77,7 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
         signal.signal(number, lambda *_: ended.set())
     log = RoundTopic(connection, names.rounds)
     contributions = ContributionTopic(connection, names.contributions, ended.is_set)
-    say(f"party {name} ({own.public.hex()[:16]}...) answers on {names.rounds}")
+    say(f"party {name} ({own.public.hex()}) answers on {names.rounds}")
     try:
         party = Party(own, releases)
         serve(party, log, contributions.read, contributions.read_on, ended.is_set, say)

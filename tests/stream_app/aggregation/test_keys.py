@@ -54,7 +54,7 @@ def test_a_file_where_the_folder_of_keys_should_be_is_named(tmp_path):
 
 
 def test_a_public_half_that_is_not_there_is_not_called_damaged(tmp_path):
-    with pytest.raises(UserError, match=r"cannot be read \(No such file.*murmurec keys"):
+    with pytest.raises(UserError, match=r"cannot be read \(No such file.*murmurec aggregate"):
         keys.read_public(tmp_path / "a.pub")
     (tmp_path / "b.pub").write_text("xyz")
     with pytest.raises(UserError, match="is not the public half"):
@@ -62,7 +62,7 @@ def test_a_public_half_that_is_not_there_is_not_called_damaged(tmp_path):
 
 
 def test_lost_keys_are_one_sentence(tmp_path):
-    with pytest.raises(UserError, match=r"there are no keys; restore them .*murmurec keys --make"):
+    with pytest.raises(UserError, match=r"there are no keys; restore them .*aggregate --make-keys"):
         keys.load(tmp_path / "a.key")
 
 
