@@ -95,11 +95,6 @@ def worker(
     warmup: bool = option(False, "Only compile the kernels into their cache; no Kafka needed."),
     allow: AllowOption = None,
     model: ModelOption = None,
-    recall: float | None = option(
-        None,
-        "Share of the exact answer that a search finds; 1: all (env MURMUREC_TUNING_RECALL).",
-        "SHARE",
-    ),
     admin_port: int | None = option(
         None, "Port of /metrics and /state; 0: any (env MURMUREC_ADMIN_PORT).", "PORT"
     ),
@@ -128,7 +123,6 @@ def worker(
     settings = cluster.settings(
         allow=allow,
         model=model,
-        recall=recall,
         admin_port=admin_port,
         group=group,
         instance=instance,
