@@ -100,7 +100,7 @@ def test_links_come_as_arrays(file):
         (["--model", "social", "--trust", "trust.csv", "--rank"], "--rank: --model social has"),
         (
             ["--model", "social", "--trust", "trust.csv", "--mode", "split"],
-            "--mode: --model social has none",
+            "--mode: a campaign is about lists; add --rank",
         ),
         (
             ["--model", "plain", "--trust", "trust.csv", "--epsilon", "2"],

@@ -31,9 +31,8 @@ def taking_part(path: Path, rounds: Rounds, recommender: Recommender | None = No
     assert rounds.campaign is not None
     recommender = recommender or Recommender()
     campaigns = CampaignOptions(
-        CONTRIBUTIONS, recommender.connect, pinned(rounds.campaign), b"s" * 32,
-        lambda: rounds, lambda: None,
-    )  # fmt: skip
+        CONTRIBUTIONS, recommender.connect, pinned(rounds.campaign), b"s" * 32, lambda: rounds
+    )
     database = Database(f"sqlite:///{path}/edge.db")
     return edge(database, recommender, options=ReportingOptions(campaigns=campaigns), budget=BUDGET)
 
