@@ -82,7 +82,7 @@ EXCEPTIONS = {
         {"secrets"},
         "a hash seed that no device can guess",
     ),
-    "stream_app.models.retrieval.index_choice": (
+    "stream_app.models.retrieval.auto_index": (
         {"time"},
         "which index is faster here; it decides how candidates are found, and no state",
     ),

@@ -145,7 +145,7 @@ PAPERS: tuple[Paper, ...] = (
         "Balu 2016",
         "Privacy-aware and scalable recommender systems using sketching techniques",
         (
-            System("Bloom, count-min, AMS", "stream_app/models/sketches/", SERVED),
+            System("Bloom, count-min, AMS", "stream_app/models/sketches.py", SERVED),
             System("BLIP profiles", "research/profiles/blip.py", EVALUATED),
             System(
                 "JLT profiles",

@@ -2,6 +2,10 @@
 
 build    settings -> a Faust application with every stage attached, and the stages' Runtime
 run      start, wait for the end, write a last checkpoint, stop
+
+The clock is of the worker with the one partition of the cut log. Kafka assigns it to exactly one
+worker of the group; when that worker dies, another has it after the session timeout. A frozen
+former owner that still writes does no harm: see `log/cut_clock.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ import structlog
 from aiokafka.errors import TopicAuthorizationFailedError
 from confluent_kafka.admin import AdminClient
 
-from stream_app.agents import clock_owner, http_views, learn
+from stream_app.agents import http_views, learn
+from stream_app.agents import public_tables as item_table
 from stream_app.agents.campaigns import owner as campaigns
 from stream_app.agents.checkpointing import assembly
 from stream_app.agents.checkpointing.assembly import StateTopicScan
@@ -37,7 +42,6 @@ from stream_app.agents.faust_ext import group_membership
 from stream_app.agents.faust_ext.faust_app import SESSION_SECONDS, new_app
 from stream_app.agents.faust_ext.group_membership import Membership, lock_instance
 from stream_app.agents.log_reader import LogReader, Progress
-from stream_app.agents.public_tables import item_table_writer as item_table
 from stream_app.agents.queries.answers import Answers
 from stream_app.agents.queries.reader import QueryReader
 from stream_app.agents.ranking_service import RankingService
@@ -66,6 +70,37 @@ from stream_app.state.spec import StateSpec
 from stream_app.wire.state_records import StateOrigin
 
 log = structlog.get_logger()
+
+
+def follow_ownership(app: faust.App, runtime: Runtime, clock: Clock) -> None:
+    """Follow the assignment of the cut log's partition; the messages are read by the reader."""
+    name = runtime.topics.cuts
+    topic = app.topic(name, value_type=bytes, value_serializer="raw")
+
+    @app.agent(topic, name="ownership")
+    @crash_guard(runtime.status)
+    async def ownership(stream: Any) -> None:
+        async for _ in stream:
+            pass
+
+    @app.on_partitions_assigned.connect(weak=False)
+    async def assigned(_: Any, assigned: Any, **__: Any) -> None:
+        owned = any(tp.topic == name for tp in assigned)
+        if owned and not clock.owned:
+            clock.acquire()
+            log.info("clock.owned", topic=name)
+        elif not owned and clock.owned:
+            clock.release()
+            log.info("clock.given_up", topic=name)
+        runtime.status.clock_owned = owned
+
+    @app.on_partitions_revoked.connect(weak=False)
+    async def revoked(_: Any, revoked: Any, **__: Any) -> None:
+        if any(tp.topic == name for tp in revoked):
+            clock.release()
+            runtime.status.clock_owned = False
+
+
 _STOP_SECONDS = 4.5
 _LAST_SECONDS = 2.5
 _LOOK_SECONDS = 2.0
@@ -113,7 +148,7 @@ def build(
     if spec.shards > 1:
         changes = patient(compression_type="zstd", **clients.LARGE_BATCHES)
         runtime.exchange = ExchangeWriter(runtime, changes)
-    clock_owner.attach(app, runtime, clock)
+    follow_ownership(app, runtime, clock)
     campaigns.attach(app, runtime, connection)
     http_views.attach(app, runtime)
     if spec.shard == 0:  # of public tables there is one writer

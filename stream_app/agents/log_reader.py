@@ -41,8 +41,7 @@ from stream_app.kafka import clients
 from stream_app.kafka.background_thread import BackgroundThread
 from stream_app.kafka.passing import passes, unwritten
 from stream_app.log.canonical_order import Start
-from stream_app.log.cut_clock import Clock
-from stream_app.log.merge_clock import MergeClock
+from stream_app.log.cut_clock import Clock, MergeClock
 from stream_app.replay.follower import LARGE, SMALL, Decoded, Follower
 from stream_app.replay.log_bounds import placed_by
 from stream_app.state.spec import StateSpec

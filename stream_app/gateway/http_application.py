@@ -15,16 +15,14 @@ from functools import partial
 import structlog
 from aiohttp import web
 
-from stream_app.gateway import contribution_intake as contributions
+from stream_app.gateway import campaigns, static_files
 from stream_app.gateway import list_pages as lists
 from stream_app.gateway import report_intake as reports
-from stream_app.gateway import static_files
 from stream_app.gateway.context import Gateway, Views
 from stream_app.gateway.contract.endpoints import BY_NAME
 from stream_app.gateway.contract.rejection_reasons import OF_HTTP, HttpReason
 from stream_app.gateway.event_writer import WRITER
 from stream_app.gateway.readiness import watching
-from stream_app.gateway.reads import campaign_view as campaigns
 from stream_app.gateway.reads import mechanism_view as mechanisms
 from stream_app.gateway.reads import stream, tables
 from stream_app.gateway.relayed import sealed_requests
@@ -127,7 +125,7 @@ def probes(_: web.Application, gateway: Gateway) -> Views:
 ATTACHED = (
     reports.attach,
     campaigns.attach,
-    contributions.attach,
+    campaigns.attach_intake,
     lists.attach,
     probes,
     mechanisms.attach,

@@ -40,6 +40,11 @@ back. With a clock that is ahead, the writer of a cut would reject events that a
 good; with one that was never set, in a new log, the events of today. So the broker refuses a record
 of the cut log that is stamped more than an hour ahead of its own clock, or a day behind
 (`wire/topics.py`).
+
+The owner of a shard's clock merges soon after a change that counts has come. One merge takes all
+that has come, in at most one entry a second; it waits until its own last entry was read back, for
+some seconds. A merge that a frozen former owner writes has no effect or takes less
+(`exchange_order.py`), so it does no harm.
 """
 
 from __future__ import annotations
@@ -51,6 +56,31 @@ from dataclasses import dataclass
 
 from stream_app.wire import EPOCH_SECONDS, Contract, Cut, DesignEntry
 from stream_app.wire.limits import CONTRACT
+
+
+@dataclass
+class MergeClock:
+    """Decides on merges of one shard: at most one in `seconds`."""
+
+    seconds: float = 1.0
+    patience_seconds: float = 5.0
+    _written: tuple[int, ...] = ()
+    _last_time: float = float("-inf")
+
+    def due(
+        self, now: float, counted: Sequence[int], newest: Sequence[int]
+    ) -> tuple[int, ...] | None:
+        """Return the ends of the merge to append now, or None. `counted`: of the changes that have
+        come and count; `newest`: of the last merge that was read."""
+        ends = tuple(max(end, at) for end, at in zip(counted, newest, strict=True))
+        if ends == tuple(newest) or now - self._last_time < self.seconds:
+            return None
+        under_way = self._written != tuple(newest) and self._written != ()
+        if under_way and now - self._last_time < self.patience_seconds:
+            return None
+        self._written, self._last_time = ends, now
+        return ends
+
 
 OFFLINE_DAYS = 30
 AHEAD_DAYS = 7

@@ -18,9 +18,13 @@ from stream_app.kernels.instrumentation import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.monitoring.drift import Blocks, PageHinkley
 from stream_app.monitoring.generalization_gap import GeneralizationGap
-from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from stream_app.monitoring.metrics import Metrics
-from stream_app.monitoring.prequential_error import PREDICTORS, LogLoss, PrequentialError
+from stream_app.monitoring.prequential_error import (
+    PREDICTORS,
+    ItemMeanBaseline,
+    LogLoss,
+    PrequentialError,
+)
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import BatchOutcome, Replica
 from stream_app.wire import REASONS

@@ -8,16 +8,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.ranking import ease, following, low_rank
+from stream_app.ranking import ease, low_rank
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.learned_weights import ALONE, Learned, Others, learn
 from stream_app.ranking.low_rank import LowRank
 from stream_app.ranking.pair_counts import PairCounts, likes_of
 from stream_app.ranking.visit_events import (
+    FOLLOWS_A_ROW,
     LATELY_PRIOR,
     LIKING_PRIOR,
+    VISIT_FOLLOWS_A_ROW,
     VisitSample,
     VisitTables,
+    follow_scales,
+    following,
     recent_share,
 )
 
@@ -61,7 +65,7 @@ def derive(
         model = model.without_factors()
     else:
         inverse = _inverse(counts)
-    scales = following.follow_scales(counts)
+    scales = follow_scales(counts)
     popularity, liking = popularity_of(counts, model), liking_of(counts)
     learned = Learned(), Learned()
     if inverse is not None and visits is not None:
@@ -70,9 +74,7 @@ def derive(
             learn(tables, visits[0], others, now=False),
             learn(tables, visits[1], others, now=True),
         )
-    within, between = (
-        following.following(table, scales) for table in (counts.within, counts.between)
-    )
+    within, between = (following(table, scales) for table in (counts.within, counts.between))
     nothing = np.zeros((size, 0), np.float32)
     links = nothing if inverse is None else ease.weights_from(inverse)
     side = ItemSide(
@@ -83,8 +85,8 @@ def derive(
         liking,
         np.clip(np.nan_to_num(ratings, nan=MIDDLE), 1, 5).astype(np.float32),
         *ease.prune(links, ease.LINKS_A_ROW),
-        *ease.prune(nothing if within is None else within, following.FOLLOWS_A_ROW),
-        *ease.prune(nothing if between is None else between, following.VISIT_FOLLOWS_A_ROW),
+        *ease.prune(nothing if within is None else within, FOLLOWS_A_ROW),
+        *ease.prune(nothing if between is None else between, VISIT_FOLLOWS_A_ROW),
         model.factors,
         *(each.weights for each in learned),
     )

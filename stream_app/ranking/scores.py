@@ -8,7 +8,7 @@
     popularity  log p                     p: the probability that a user has the item
     lately      log of it by the recent counts alone
     liking      log of the share of likes against that of all items
-    within      sqrt(a F)                 what follows in a visit           (`following.py`)
+    within      sqrt(a F)                 what follows in a visit           (`visit_events.py`)
     between     sqrt(a N)                 what follows at the next visit
     share       p
 

@@ -27,9 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.index import RowFilter, recall
-from stream_app.models.retrieval.index_choice import Index, new_index
-from stream_app.models.retrieval.service_level import ServiceLevel
+from stream_app.models.retrieval.auto_index import Index, new_index
+from stream_app.models.retrieval.index import RowFilter, ServiceLevel, recall
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.reasons import reasons_of

@@ -6,6 +6,14 @@
 
 A part that is hashed with another seed, and a filter or table of another size whose keys are not
 known, starts empty.
+
+What a learner knows of entities is moved to a learner of other tables.
+
+    old tables --users(keys), items(keys)--> vectors, biases, variances by key --> new tables
+
+Keys come from outside: a table of tags cannot list its entities. Rows are given out in the order of
+the keys, items before users, so that a smaller table keeps the items. A sketch is read like any
+other learner but not written: its cells are sums that cannot be entered entity by entity.
 """
 
 from __future__ import annotations
@@ -18,14 +26,63 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.factorization.bias_table import BIAS
 from stream_app.log.ledger import ledger_array
-from stream_app.models.factorization import transfer
 from stream_app.models.factorization.factory import build
+from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import ITEM, USER, LearnerSpec, ServedLearner
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import CountMinSketch
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.replica import Replica
 from stream_app.wire.limits import MAX_SEQ
+
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a learner knows of the entities of one side: keys (n,), vectors (n, d), and scalars
+    (n, 3): bias, variances of bias and vector as shares."""
+
+    keys: Keys
+    vectors: NDArray[np.float32]
+    scalars: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Entities that were entered, and of these the ones with a vector of their own."""
+
+    entities: int
+    vectors: int
+
+
+def known_of(learner: ServedLearner, keys: Keys, side: int) -> Known:
+    """Return what a learner knows of the given keys (distinct), without those it does not know."""
+    scalars = learner.scalars_of(keys, side)
+    known = ~np.isnan(scalars[:, BIAS])
+    keys, scalars = keys[known], scalars[known]
+    vectors, biases = learner.users(keys) if side == USER else learner.items(keys)
+    scalars[:, BIAS] = biases
+    return Known(keys, vectors, scalars)
+
+
+def enter(learner: ServedLearner, found: dict[int, Known], overall: NDArray[Any]) -> Moved | None:
+    """Fill an untrained learner with what another one knew; None for one that cannot be filled.
+
+    Vectors of another length are left at their first values; biases count all the same.
+    """
+    if not isinstance(learner, HybridLearner):
+        return None
+    entities = 0
+    for side in (ITEM, USER):
+        known = found[side]
+        fit = known.vectors.shape[1] == learner.factors
+        vectors = known.vectors if fit else None
+        entities += learner.enter(known.keys, side, vectors, known.scalars)
+    learner.set_mean(overall)
+    return Moved(entities, learner.rows_given)
+
 
 Arrays = dict[str, NDArray[Any]]
 _FEEDS = "rated_", "reported_"
@@ -196,8 +253,8 @@ class Migration:
             self._report("learner", Fate.EMPTY, f"its tables cannot be read: {error}")
             return
         keys = self._keys(given)
-        found = {side: transfer.known_of(old, keys[side], side) for side in (ITEM, USER)}
-        moved = transfer.enter(new, found, given["overall"])
+        found = {side: known_of(old, keys[side], side) for side in (ITEM, USER)}
+        moved = enter(new, found, given["overall"])
         if moved is None:
             self._report(
                 "learner", Fate.EMPTY, f"the cells of a {spec.model} are sums of many entities"

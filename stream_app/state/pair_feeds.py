@@ -36,7 +36,7 @@ from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
-from stream_app.state.rating_columns import RatingColumns, Records
+from stream_app.state.outcome import RatingColumns, Records
 from stream_app.state.spec import StateSpec
 
 Rows = NDArray[np.int64]

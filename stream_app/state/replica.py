@@ -59,9 +59,7 @@ from stream_app.models.factorization.presence_rates import (
     report_information,
 )
 from stream_app.models.paged_arrays import DirtyMap, StatePart, check_arrays
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch, SeenFilter
 from stream_app.privacy.privacy_map import Adjacency
 from stream_app.ranking.visit_events import VisitSample
 from stream_app.state.campaigns.part import CampaignPart
@@ -73,9 +71,14 @@ from stream_app.state.exchange.own_change import change_of
 from stream_app.state.exchange.shared_items import Fits, Live, SharedItems
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import KnownItems
-from stream_app.state.outcome import BatchOutcome
+from stream_app.state.outcome import (
+    NO_MISSING,
+    BatchOutcome,
+    MissingReports,
+    RatingColumns,
+    Records,
+)
 from stream_app.state.pair_feeds import PairFeeds
-from stream_app.state.rating_columns import NO_MISSING, MissingReports, RatingColumns, Records
 from stream_app.state.spec import StateSpec
 from stream_app.wire import REASON_CODE, Batch, CampaignEntry, Reason
 from stream_app.wire.exchange import Change

@@ -39,8 +39,8 @@ from rich.table import Table
 from stream_app.models.baselines.learners import build
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import Learner, LearnerSpec
+from stream_app.models.retrieval.auto_index import build as build_index
 from stream_app.models.retrieval.index import StoredIndex
-from stream_app.models.retrieval.index_choice import build as build_index
 from stream_app.privacy.ratings.identity import Identity
 from tests.benchmarks.contest import Contender, contest
 from tests.benchmarks.figure import Figure, shown

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import Ranker, StoredIndex, recall
+from stream_app.models.retrieval.index import ExactIndex, Ranker, StoredIndex, recall
 from stream_app.models.retrieval.qolsh_index import Encoder, QoLSHIndex
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.statistics import best_seconds

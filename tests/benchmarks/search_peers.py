@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.exact_index import ExactIndex
+from stream_app.models.retrieval.index import ExactIndex
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.qolsh_index import Encoder, QoLSHIndex
 from tests.benchmarks import contest

@@ -19,9 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import BLOCK_BYTES, SeenFilter, bloom_blocks
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import (
+    BLOCK_BYTES,
+    AmsSketch,
+    CountMinSketch,
+    SeenFilter,
+    bloom_blocks,
+)
 from tests.benchmarks import contest
 from tests.benchmarks.contest import Contender, Seconds, not_installed
 from tests.benchmarks.figure import Figure

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch, SeenFilter
 from stream_app.state.high_water_marks import HighWaterMarks
 from tests.benchmarks.figure import Figure
 from tests.naive import statistics as naive

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from producers.ranking import LocalRecommender
+from stream_app.agents.public_tables import Versions, published
 from stream_app.errors import UserError
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
-from stream_app.kafka.table_versions import Versions, published
 from stream_app.kafka.topic_follower import records
 from stream_app.ranking.compact_side import decode_side, encode_side
 from stream_app.wire import Event, Topics

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from murmurec import Device, LocalRecommender
+from stream_app.agents.public_tables import Versions, published
 from stream_app.cli import run
 from stream_app.kafka import clients
 from stream_app.kafka.acknowledged_writer import AcknowledgedWriter
-from stream_app.kafka.table_versions import Versions, published
 from stream_app.kafka.topic_admin import delete
 from stream_app.ranking.compact_side import encode_side
 from stream_app.ranking.derivation import derive

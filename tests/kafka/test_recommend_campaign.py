@@ -57,7 +57,7 @@ DEADLINE_CUTS = 200  # 10 s at the 0.05 s of these workers, to contribute in
 # The sum stands in the cut log and in the state; no record of the side is written.
 KILLED = """
     import os, signal
-    from stream_app.agents.public_tables.campaign_side import SidePublisher
+    from stream_app.agents.public_tables import SidePublisher
 
     publish = SidePublisher.publish
 

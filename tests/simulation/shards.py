@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stream_app.log.canonical_order import LogStep, Rounds, Start
+from stream_app.log.cut_clock import MergeClock
 from stream_app.log.exchange_order import Exchange, Merged
-from stream_app.log.merge_clock import MergeClock
 from stream_app.wire import Cut, DesignEntry, Merge
 
 SHARDS, ITEMS = 3, 4

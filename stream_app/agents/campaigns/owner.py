@@ -21,7 +21,7 @@ import structlog
 
 from stream_app.agents.campaigns.steps import Act, Follows, due, reason_of
 from stream_app.agents.crash_guard import crash_guard
-from stream_app.agents.public_tables.campaign_side import publisher
+from stream_app.agents.public_tables import publisher
 from stream_app.agents.runtime import Runtime
 from stream_app.aggregation.coordinator import Coordinator
 from stream_app.aggregation.round_topics import ContributionTopic, LogChanged, RoundTopic

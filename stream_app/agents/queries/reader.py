@@ -27,7 +27,7 @@ again.
 
 A worker joins when it can answer: kernels compiled, a state restored, catalogue
 read. Until then other workers answer, or queries wait in the topic. What the group has
-behind it is what has an outcome (`accepted`). A worker that is stopped, or loses a partition to
+behind it is what has an outcome (`Accepted`). A worker that is stopped, or loses a partition to
 another one, reads no more of it, answers what it has read, commits, and leaves the group at once, a
 named one too, so nobody waits for the end of its session.
 
@@ -48,8 +48,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from stream_app.agents.crash_guard import ThreadService
-from stream_app.agents.queries.accepted import Accepted, Done
-from stream_app.agents.queries.answers import Answers
+from stream_app.agents.queries.answers import Accepted, Answers, Done
 from stream_app.agents.runtime import Runtime
 from stream_app.errors import Unanswered, UserError
 from stream_app.kafka import clients, passing

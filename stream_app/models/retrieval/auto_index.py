@@ -1,4 +1,11 @@
-"""An index that is exact while that is faster, and scans bytes along principal axes afterwards.
+"""Every index by name, and the one that is exact while that is faster and scans bytes afterwards.
+
+    exact    every score, then the best: the reference
+    qolsh    256-bit codes, then exact scores of a shortlist (Balu 2016, chapter 5)
+    pca      a byte a component along the principal axes, then exact scores of a shortlist
+    auto     exact while that is measured to be faster, then pca: the default
+
+A new index is one file (`index.py` has the base class) and one row of `INDEXES`.
 
 How long the shortlist of the scan must be depends on the items, and which index is faster then on
 the machine, too. Whenever the catalogue has doubled, from 1,024 items on, both indexes hold it:
@@ -6,7 +13,7 @@ the machine, too. Whenever the catalogue has doubled, from 1,024 items on, both 
     1  recall       some items are queries; the shortlist doubles until half of the loss that the
                     service level allows is left for the users. Where it would hold half of the
                     items, the search stays exact.
-    2  comparison   which a caller with a clock gives (`index_choice.py`); without one the scan is
+    2  comparison   which a caller with a clock gives (`new_index`); without one the scan is
                     preferred from 8,192 items on
 
 The scan that is preferred stays until a longer shortlist is needed, by these queries or by the
@@ -15,16 +22,24 @@ sampled ones of the service level; then both are compared again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import RowFilter, Rows, SearchResult, StoredIndex, recall
+from stream_app.models.retrieval.index import (
+    ExactIndex,
+    RowFilter,
+    Rows,
+    SearchResult,
+    ServiceLevel,
+    StoredIndex,
+    recall,
+)
 from stream_app.models.retrieval.pca_index import PCAIndex
-from stream_app.models.retrieval.service_level import ServiceLevel
+from stream_app.models.retrieval.qolsh_index import QoLSHIndex
 
 FIRST_LOOK = 1024
 COUNT = 100  # the recall of so many items is measured
@@ -140,3 +155,57 @@ def everything(rows: Rows) -> NDArray[np.bool_]:
 
 def _usually_faster(first: StoredIndex, *_: object) -> bool:
     return first.size >= _USUALLY_FASTER
+
+
+Index = StoredIndex | AutoIndex
+
+
+class IndexSpec(NamedTuple):
+    """The sizes of an index: components of a vector, bits of a code, seed of ties and codes."""
+
+    factors: int
+    code_bits: int = 256
+    seed: int = 1
+
+
+INDEXES: dict[str, Callable[[IndexSpec], Index]] = {
+    "auto": lambda spec: AutoIndex(spec.factors, spec.seed),
+    "exact": lambda spec: ExactIndex(spec.factors, spec.seed),
+    "pca": lambda spec: PCAIndex(spec.factors, seed=spec.seed),
+    "qolsh": lambda spec: QoLSHIndex(spec.factors, spec.code_bits, seed=spec.seed),
+}
+
+
+def build(method: str, factors: int, code_bits: int = 256, seed: int = 1) -> Index:
+    """Return an empty index; raises ValueError, with all names, for an unknown one."""
+    if method not in INDEXES:
+        raise ValueError(f"index {method!r}: must be one of {', '.join(INDEXES)}")
+    return INDEXES[method](IndexSpec(factors, code_bits, seed))
+
+
+_ROUNDS = 3
+_CLEARLY = 0.8
+
+
+def new_index(method: str, factors: int, code_bits: int, seed: int) -> Index:
+    """Return an empty index; "auto" measures which one is faster here."""
+    index = build(method, factors, code_bits, seed)
+    if isinstance(index, AutoIndex):
+        index.is_faster = is_clearly_faster
+    return index
+
+
+def is_clearly_faster(
+    first: StoredIndex, second: StoredIndex, queries: NDArray[np.float32]
+) -> bool:
+    """Return whether the second index answers in less than 4/5 of the time of the first one: the
+    best of some rounds in turn, after one that compiles."""
+    best = [np.inf, np.inf]
+    for number in range(_ROUNDS + 1):
+        for place, index in enumerate((first, second)):
+            began = time.perf_counter()
+            for query in queries:
+                index.search(query, COUNT, everything)
+            if number:
+                best[place] = min(best[place], time.perf_counter() - began)
+    return bool(best[1] < _CLEARLY * best[0])

@@ -1,6 +1,17 @@
-"""What indexes share: the base class with the checks of every call, ranking, recall.
+"""What indexes share: the base class with the checks of every call, ranking, recall, service level.
 
-The order of answers: higher score first, ties by a keyed hash of the row, not by age.
+The order of answers: higher score first, ties by a keyed hash of the row, not by age. The exact
+index has every score, then the best: the reference, and faster for small catalogues.
+
+The service level says how long a shortlist must be for the recall that was asked for. Every so
+often a query is answered exactly, too. The mean recall of WINDOW such samples decides:
+
+    below the target                               the shortlist is twice as long from now on
+    half of the allowed loss or less, for          it is half as long again, never shorter than
+    RELAXED windows in a row                       at first
+
+A target of 1 means that every search is exact. One level serves every index of a worker, also one
+that replaces another.
 """
 
 from __future__ import annotations
@@ -13,8 +24,54 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_app.kernels.retrieval import exact_scan as scan
 from stream_app.kernels.retrieval.top_k import top_k
-from stream_app.models.retrieval.service_level import ServiceLevel
+
+WINDOW, RELAXED = 40, 10
+_MOST = 1 << 20
+
+
+class ServiceLevel:
+    """The target, and how many times its first length a shortlist has now (`factor`)."""
+
+    def __init__(self, target: float = 0.99) -> None:
+        if not 0 < target <= 1:
+            raise ValueError(f"recall {target}: must be above 0 and at most 1 (1: exact search)")
+        self.target, self.factor = target, 1
+        self._samples: list[float] = []
+        self._relaxed = 0
+
+    def copy(self) -> ServiceLevel:
+        """Return a level of its own with this target and factor, before its first sample."""
+        found = ServiceLevel(self.target)
+        found.factor = self.factor
+        return found
+
+    @property
+    def exact(self) -> bool:
+        """Whether only exact search reaches the target."""
+        return self.target >= 1
+
+    def observe(self, recall: float) -> bool:
+        """Enter the recall of one sampled query (NaN: none); return whether the factor changed."""
+        if math.isnan(recall):
+            return False
+        self._samples.append(recall)
+        if len(self._samples) < WINDOW:
+            return False
+        mean = math.fsum(self._samples) / WINDOW
+        self._samples.clear()
+        before = self.factor
+        if mean < self.target:
+            self.factor, self._relaxed = min(2 * self.factor, _MOST), 0
+        elif mean >= (1 + self.target) / 2:
+            self._relaxed += 1
+            if self._relaxed >= RELAXED:
+                self.factor, self._relaxed = max(self.factor // 2, 1), 0
+        else:
+            self._relaxed = 0
+        return self.factor != before
+
 
 Rows = NDArray[np.int64]
 SearchResult = tuple[Rows, NDArray[np.float32]]
@@ -191,3 +248,39 @@ def recall(found: NDArray[np.floating], exact: NDArray[np.floating]) -> float:
         return 1.0
     least = exact.min() - _ROUNDING * np.abs(exact).max()
     return min(int((found >= least).sum()), len(exact)) / len(exact)
+
+
+class ExactIndex(StoredIndex):
+    """Item vectors component by component, scanned as a whole for every search."""
+
+    method = "exact"
+
+    def __init__(self, factors: int, seed: int = 1) -> None:
+        if not 1 <= factors <= 4096:
+            raise ValueError(f"factors {factors}: use 1 to 4096")
+        super().__init__(factors, seed)
+        self._columns = np.zeros((factors, 0), np.float32)
+
+    def _store(self, rows: Rows, vectors: NDArray[np.float32], size: int) -> None:
+        self._columns = grown(self._columns, 1, size)
+        self._columns[:, rows] = vectors.T
+
+    def _found(self, p: NDArray[np.float32], count: int, keep: RowFilter) -> SearchResult:
+        scores = self._scores[: self.size]
+        scan.scores(self._columns, self._biases, p, scores)
+        kept = np.empty(0, np.int64)
+        start, fetch = 0, 2 * count + 64
+        while True:
+            # A longer ranking begins with the shorter one: answers of `keep` stay valid.
+            ranking = self._ranker.ranking(scores, fetch)
+            more, start = walk_ranking(ranking, start, count - len(kept), keep)
+            kept = np.concatenate((kept, more))
+            if len(kept) == count or len(ranking) == self.size:
+                rows = ranking[kept]
+                return rows, scores[rows]
+            fetch *= 4
+
+    def contents(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return copies of the vectors (size, factors) and the biases (size,)."""
+        vectors = np.ascontiguousarray(self._columns[:, : self.size].T)
+        return vectors, self._biases[: self.size].copy()

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from stream_app.kernels.exchange.natural_rows import sum_changes
 from stream_app.kernels.instrumentation import timed
 from stream_app.models.cooccurrence.pair_base import CellRows, FeedChange
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch
 from stream_app.state.exchange.shared_items import Live, Rows, SharedItems
 from stream_app.state.known_items import KnownItems
 from stream_app.wire.exchange import FEEDS, TABLES, Change

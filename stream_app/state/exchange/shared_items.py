@@ -22,8 +22,7 @@ from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.joining import SharedRows
 from stream_app.models.growing_arrays import GrowingArrays
 from stream_app.models.paged_arrays import StatePart, mark_dirty
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch
 from stream_app.state.known_items import KnownItems
 from stream_app.state.pair_feeds import PairFeeds
 from stream_app.state.spec import StateSpec

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from stream_app.agents.queries.accepted import Accepted
+from stream_app.agents.queries.answers import Accepted
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stream_app.agents.public_tables.campaign_side import SidePublisher
+from stream_app.agents.public_tables import SidePublisher, Versions
 from stream_app.campaigns.public_side import PublishedSide, decode_published, encode_side
 from stream_app.errors import UserError
-from stream_app.kafka.table_versions import Versions
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.wire import Aborted
 from stream_app.wire.campaigns.round_log import AbortReason

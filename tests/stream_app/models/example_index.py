@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_app.kernels.retrieval import exact_scan
+from stream_app.models.retrieval.auto_index import IndexSpec
 from stream_app.models.retrieval.index import (
     RowFilter,
     Rows,
@@ -14,7 +15,6 @@ from stream_app.models.retrieval.index import (
     grown,
     walk_ranking,
 )
-from stream_app.models.retrieval.index_choice import IndexSpec
 
 
 class SortedIndex(StoredIndex):

@@ -7,13 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
-from stream_app.models.retrieval import index_choice
-from stream_app.models.retrieval.auto_index import AutoIndex, everything
-from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import StoredIndex, recall
-from stream_app.models.retrieval.index_choice import is_clearly_faster, new_index
+from stream_app.models.retrieval import auto_index
+from stream_app.models.retrieval.auto_index import (
+    AutoIndex,
+    everything,
+    is_clearly_faster,
+    new_index,
+)
+from stream_app.models.retrieval.index import ExactIndex, ServiceLevel, StoredIndex, recall
 from stream_app.models.retrieval.pca_index import PCAIndex
-from stream_app.models.retrieval.service_level import ServiceLevel
 
 
 class Slow:
@@ -34,7 +36,7 @@ CLOCK = itertools.count()
     ("first", "second", "wanted"), [(100, 70, True), (100, 90, False), (5, 50, False)]
 )
 def test_the_clearly_faster_one_is_preferred(monkeypatch, first, second, wanted):
-    monkeypatch.setattr(index_choice.time, "perf_counter", lambda: float(next(CLOCK)))
+    monkeypatch.setattr(auto_index.time, "perf_counter", lambda: float(next(CLOCK)))
     queries = np.zeros((4, 3), np.float32)
     assert is_clearly_faster(Slow(first), Slow(second), queries) is wanted  # type: ignore[arg-type]
 

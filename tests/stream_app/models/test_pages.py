@@ -15,9 +15,7 @@ from stream_app.models.cooccurrence.recent_items import RecentItems
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.factorization.presence_rates import PresenceRates
 from stream_app.models.paged_arrays import StatePart, check_arrays, check_rows, mark_dirty
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch, SeenFilter
 from stream_app.state.campaigns.part import CampaignPart
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.state.known_items import Admission, KnownItems

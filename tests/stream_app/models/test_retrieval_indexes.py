@@ -16,13 +16,10 @@ from stream_app.kernels.retrieval import code_scan as scan
 from stream_app.models.baselines.learners import build as learner_of
 from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.learner import LearnerSpec
-from stream_app.models.retrieval.auto_index import AutoIndex
-from stream_app.models.retrieval.exact_index import ExactIndex
-from stream_app.models.retrieval.index import recall
-from stream_app.models.retrieval.index_choice import INDEXES, IndexSpec, build
+from stream_app.models.retrieval.auto_index import INDEXES, AutoIndex, IndexSpec, build
+from stream_app.models.retrieval.index import ExactIndex, ServiceLevel, recall
 from stream_app.models.retrieval.pca_index import PCAIndex
 from stream_app.models.retrieval.qolsh_index import QoLSHIndex
-from stream_app.models.retrieval.service_level import ServiceLevel
 from stream_app.privacy.ratings.identity import Identity
 from tests.naive import retrieval as naive
 from tests.stream_app.models import example_index

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from stream_app.kernels.sketches.ams_counters import polynomial
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch, SeenFilter
 from stream_app.state.high_water_marks import HighWaterMarks
 from stream_app.wire import MAX_SEQ_GAP
 from tests.benchmarks.sketch_peers import expected_false_positive_ratio

@@ -36,7 +36,7 @@ def test_the_workers_own_events_are_always_written() -> None:
     limit = RateLimitFilter(10.0)
     for created in (0.0, 0.1, 0.2):
         own = record("clock.owned", created)
-        own.name = "stream_app.agents.clock_owner"
+        own.name = "stream_app.agents.application"
         assert limit.filter(own)
 
 

@@ -11,7 +11,7 @@ from stream_app.models.cooccurrence.item_pairs import ItemPairs, RecordColumns
 from stream_app.models.cooccurrence.like_weights import like_weights
 from stream_app.models.factorization.channels import Channels
 from stream_app.privacy import registry
-from stream_app.ranking import ease, following
+from stream_app.ranking import ease, visit_events
 from stream_app.ranking.derivation import popularity_of
 from stream_app.ranking.low_rank import estimate
 from stream_app.ranking.pair_counts import WEIGHT_ONE, PairCounts
@@ -60,5 +60,5 @@ def counts_of(feed: ItemPairs) -> PairCounts:
 def tables_of(counts: PairCounts) -> VisitTables:
     """Return what components of events are computed from."""
     P = ease.inverse(ease.moments(counts), RIDGE)
-    scales, model = following.follow_scales(counts), estimate(counts, 0)
+    scales, model = visit_events.follow_scales(counts), estimate(counts, 0)
     return VisitTables(counts, P, scales, popularity_of(counts, model))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.ranking import ease, following, scores
+from stream_app.ranking import ease, scores, visit_events
 from stream_app.ranking.derivation import derive
 from stream_app.ranking.histories import OLDER, History
 from stream_app.ranking.low_rank import posterior_likes
@@ -30,7 +30,9 @@ def counts():
 
 @pytest.fixture(scope="module")
 def derived(counts):
-    assert min(ease.LINKS_A_ROW, following.FOLLOWS_A_ROW, following.VISIT_FOLLOWS_A_ROW) >= ITEMS
+    assert (
+        min(ease.LINKS_A_ROW, visit_events.FOLLOWS_A_ROW, visit_events.VISIT_FOLLOWS_A_ROW) >= ITEMS
+    )
     return derive(counts, np.linspace(1, 5, ITEMS, dtype=np.float32))
 
 
@@ -125,7 +127,7 @@ def test_the_fallback_prefers_popular_and_well_rated_items():
 
 
 def test_an_empty_table_of_what_follows_is_none(counts):
-    assert following.following(None, following.follow_scales(counts)) is None
+    assert visit_events.following(None, visit_events.follow_scales(counts)) is None
     alone = derive(counts._replace(within=None), np.full(ITEMS, 3, np.float32)).side
     assert alone.within_targets.shape == (ITEMS, 0)
     assert not component_scores(alone, history()).within.any()

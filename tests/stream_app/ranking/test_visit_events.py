@@ -7,7 +7,7 @@ import pytest
 
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking import ease, following
+from stream_app.ranking import ease, visit_events
 from stream_app.ranking.histories import MEMORY
 from stream_app.ranking.pair_counts import likes_of
 from stream_app.ranking.visit_events import (
@@ -52,7 +52,7 @@ def test_components_are_those_of_tables_without_the_device(now: bool) -> None:
     records = population()
     feed, devices = counted(records, ITEMS), devices_of(records)
     whole = counts_of(feed)
-    tables, scales = tables_of(whole), following.follow_scales(whole)
+    tables, scales = tables_of(whole), visit_events.follow_scales(whole)
     sample = feed.visit_samples()[now]
     counted_B = ease.weights_from(ease.inverse(ease.moments(whole), RIDGE))
     corrected, events = 0.0, events_of(sample, now=now)

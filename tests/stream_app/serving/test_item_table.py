@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from producers.device.item_means import UNKNOWN_MEAN, ItemTable
-from stream_app.agents.public_tables.item_table_writer import ItemTablePages, mean_codes
+from stream_app.agents.public_tables import ItemTablePages, mean_codes
 from stream_app.wire import PAGE_ITEMS, ItemTablePage, WireError, decode_message, encode_message
 
 

@@ -11,8 +11,7 @@ from stream_app.models.factorization.channels import Channels
 from stream_app.models.factorization.hybrid import HybridLearner
 from stream_app.models.factorization.learner import LearnerSpec
 from stream_app.models.seeds import ITEMS, USERS, derive_seed
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.bloom import SeenFilter
+from stream_app.models.sketches import AmsSketch, SeenFilter
 from stream_app.privacy.ratings.identity import Identity
 from stream_app.state.known_items import KnownItems
 

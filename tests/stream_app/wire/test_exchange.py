@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stream_app.models.sketches.ams import AmsSketch
-from stream_app.models.sketches.count_min import CountMinSketch
+from stream_app.models.sketches import AmsSketch, CountMinSketch
 from stream_app.ranking.learned_weights import FIT_NUMBERS
 from stream_app.wire.authenticity.seal import Seal
 from stream_app.wire.exchange import (

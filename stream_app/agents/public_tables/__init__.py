@@ -1,1 +1,0 @@
-"""Publishing what is public and derived: the item table and the item side."""
