@@ -26,7 +26,7 @@ from stream_app.ranking.pair_counts import WEIGHT_ONE
 from stream_app.ranking.reasons import reasons_of
 from stream_app.ranking.scores import fallback, linked_to, score, top_slots
 from stream_app.serving.served_side import ServedSide
-from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.known_items import ItemDirectory
 
 HEAD_ITEMS, RECENT_ITEMS = 2048, 256  # a worker's defaults
 _GROWN = 1.1  # times the ratings of the last derivation: derive again

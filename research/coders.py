@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from research.kernels import all_codes
 from research.kernels.least_magnitude import represent_all
-from stream_app.models.retrieval.frame_codes import (
+from stream_app.models.retrieval.qolsh_index import (
     Codes,
+    Encoder,
     Frame,
     FrameCoder,
     draw_frame,
 )
-from stream_app.models.retrieval.qolsh_index import Encoder
 
 CODERS = ("lsh", "lsh_frame", "anti_sparse", "qolsh", "qolsh_16", "optimal")
 

@@ -31,7 +31,7 @@ from research.similarity.noised_sums import (
     table_of,
 )
 from stream_app.campaigns.together import recency_weights
-from stream_app.evaluation.campaigns.runs import DELTA
+from stream_app.evaluation.campaigns.campaign_lists import DELTA
 from stream_app.evaluation.ranking import RankingRow, RankingTask, Way, baselines, lists_of, row_of
 from stream_app.privacy.randomness import SeededSource
 

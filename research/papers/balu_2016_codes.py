@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from research.coders import CODERS, coder, reconstruct
 from research.papers.figure import NO_CLAIM, Figure, Progress, Published, Series, silent
-from stream_app.models.retrieval.frame_codes import Codes, Frame, FrameCoder
+from stream_app.models.retrieval.qolsh_index import Codes, Frame, FrameCoder
 
 PAPER = "Balu 2016"
 SHOWN: Mapping[str, str] = {

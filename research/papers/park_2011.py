@@ -42,7 +42,7 @@ from research.score_noise.printed import (
 from research.similarity import cosine, slope_one
 from research.similarity.noised_sums import NoisePlan, exact_sums, plan_for, release, table_of
 from research.similarity.table import CoRatingTable, from_ratings
-from stream_app.evaluation.campaigns.runs import DELTA
+from stream_app.evaluation.campaigns.campaign_lists import DELTA
 from stream_app.evaluation.scope_errors import most_rated_items
 from stream_app.privacy.randomness import SeededSource
 

@@ -36,8 +36,7 @@ from stream_app.privacy.exact.report_information import report_information_nats
 from stream_app.replay.recompute import redesign
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
-from stream_app.serving.recommender import Recommender
-from stream_app.serving.similar_items import similar_items
+from stream_app.serving.recommender import Recommender, similar_items
 from stream_app.settings import Settings
 from stream_app.state.design import changes
 from stream_app.state.outcome import rejected

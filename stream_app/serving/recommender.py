@@ -18,6 +18,10 @@ The rated item behind each entry of a list, where the server knows what was rate
 
 Where presence is protected the reports of a device do not say what it has rated: most positive ones
 are fakes. A list has no reasons then, nor has one of popular items.
+
+Items near to one are for no user: the links of the item side, a history of that item alone. Only
+items with a positive weight are listed, none of them withdrawn; the scores shown are the predicted
+ratings of the average user. The reply's cut is that of the item side.
 """
 
 from __future__ import annotations
@@ -32,13 +36,47 @@ from stream_app.models.retrieval.index import RowFilter, ServiceLevel, recall
 from stream_app.ranking.histories import History
 from stream_app.ranking.item_side import ItemSide
 from stream_app.ranking.reasons import reasons_of
-from stream_app.ranking.scores import basis_of, fallback, score, top_slots
+from stream_app.ranking.scores import basis_of, fallback, linked_to, score, top_slots
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.popular_items import PopularItems
-from stream_app.serving.ranked_items import RankedItems
+from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.served_side import POPULAR, HeadScores, ServedMethod, ServedSide
 from stream_app.state.replica import Replica
-from stream_app.wire import LIST_LENGTH, user_key
+from stream_app.wire import LIST_LENGTH, Item, key, user_key
+
+NO_PAIRS = "items near to one are not served: no pairs of items are counted (head_items)"
+NOTHING_YET = (
+    "what goes together is not known yet: a worker works it out once 100 ratings have come; ask "
+    "again then"
+)
+UNKNOWN = "similar_to: no rating of this item has come, and the catalogue has no entry of it"
+OUTSIDE = "similar_to: the item is not among the most rated ones of which pairs are counted"
+WITHDRAWN = "similar_to: the item is withdrawn"
+
+
+def similar_items(recommender: Recommender, item: Item, count: int) -> RankedItems | Refused:
+    """Return at most `count` items near to one, best first, or why there are none."""
+    replica, catalogue, served = recommender.replica, recommender.catalogue, recommender.served
+    item_key = key(item)
+    wanted = np.array([item_key], np.uint64)
+    if not replica.spec.head_items:
+        return Refused(NO_PAIRS)
+    if catalogue.withdrawn(wanted)[0]:
+        return Refused(WITHDRAWN)
+    if replica.items.rows(wanted)[0] < 0 and item_key not in catalogue.entries:
+        return Refused(UNKNOWN)
+    if served is None:
+        return Refused(NOTHING_YET)
+    slots, known = served.slots_of(wanted)
+    if not known[0]:
+        return Refused(OUTSIDE)
+    near = served.side.keys[linked_to(served.side, int(slots[0]))]
+    shown = (replica.items.rows(near) >= 0) & ~catalogue.withdrawn(near)
+    keys = near[shown][:count]
+    _, biases = replica.learner.items(keys)
+    ratings = np.clip(replica.learner.mean + biases.astype(np.float64), 1, 5)
+    return RankedItems(keys, ratings, "ease", served.side.version)
+
 
 Rows = NDArray[np.int64]
 SPARE = 20  # candidates beyond half as many again as are wanted

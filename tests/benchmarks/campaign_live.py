@@ -23,7 +23,7 @@ from stream_app.campaigns.sealing import seal
 from stream_app.cli.demo.campaign_run import CampaignRun, Campaigns
 from stream_app.cli.demo.quality import HeldBack, K, Lists, device_lists, popular_gains
 from stream_app.evaluation import ranking
-from stream_app.evaluation.campaigns.runs import Run, run
+from stream_app.evaluation.campaigns.campaign_lists import Run, run
 from stream_app.privacy.randomness import SeededSource, SystemSource
 from stream_app.settings import load as settings_of
 from tests.benchmarks.figure import Figure

@@ -23,7 +23,7 @@ from stream_app.campaigns import together
 from stream_app.campaigns.plan import Campaign
 from stream_app.campaigns.rated_items import RatedItems
 from stream_app.campaigns.verified import field, norm_proof
-from stream_app.evaluation.campaigns import runs
+from stream_app.evaluation.campaigns import campaign_lists as runs
 from tests.benchmarks.figure import Figure
 from tests.fixtures.rating_files import folder, rating_files
 

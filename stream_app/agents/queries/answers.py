@@ -17,7 +17,7 @@ Which part of a worker answers a query, by the query's option.
 
     no option     the list of a user for the next visit           `Recommender.answer`
     for           the same for the next visit, or for this one
-    similar_to    items near to one item                          `serving/similar_items.py`
+    similar_to    items near to one item                          `similar_items`
 
 The queries that have no outcome yet are kept, so that none is committed before its reply.
 

@@ -9,9 +9,12 @@ figure can be repeated.
 """
 
 from stream_app.evaluation.campaigns.campaign_lists import (
+    DELTA,
     LARGEST_SCOPE,
+    MODES,
+    Budget,
     CampaignLists,
     ListOptions,
     evaluate_lists,
+    noisy_sum,
 )
-from stream_app.evaluation.campaigns.runs import DELTA, MODES, Budget, noisy_sum

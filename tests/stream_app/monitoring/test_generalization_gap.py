@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stream_app.monitoring.generalization_gap import FEWEST_SAMPLES, GeneralizationGap, gaussian_kl
+from stream_app.monitoring.gauges import FEWEST_SAMPLES, GeneralizationGap, gaussian_kl
 
 
 def slow_pairs(held_out: list[bool]) -> tuple[list[int], list[int]]:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from stream_app.agents.ranking_service import LEAST_RATINGS
-from stream_app.serving import similar_items
+from stream_app.serving import recommender as serving
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.ranked_items import RankedItems, Refused
 from stream_app.serving.recommender import Recommender
-from stream_app.serving.similar_items import similar_items as similar
+from stream_app.serving.recommender import similar_items as similar
 from stream_app.state.replica import Replica
 from stream_app.wire import CatalogueEntry, encode_message, key
 from tests.fixtures.clusters import DESIGN, HALF, learned, liked
@@ -70,24 +70,24 @@ def test_withdrawn_items_are_neither_listed_nor_asked_about() -> None:
     recommender = trained(catalogue=listing(CatalogueEntry(first, withdrawn=True)))
     derived(recommender)
     assert found(recommender, 3, 1).items.tolist() == [second]
-    assert reason(recommender, first) == similar_items.WITHDRAWN
+    assert reason(recommender, first) == serving.WITHDRAWN
 
 
 def test_unknown_items_and_items_outside_the_head_are_refused() -> None:
     recommender = trained(catalogue=listing(CatalogueEntry("new", "New")))
     derived(recommender)
     learned(recommender.replica, liked(500, [7777], 1))  # after the item side was derived
-    assert reason(recommender, 12345) == similar_items.UNKNOWN
-    assert reason(recommender, "a word") == similar_items.UNKNOWN
-    assert reason(recommender, "new") == similar_items.OUTSIDE
-    assert reason(recommender, 7777) == similar_items.OUTSIDE
+    assert reason(recommender, 12345) == serving.UNKNOWN
+    assert reason(recommender, "a word") == serving.UNKNOWN
+    assert reason(recommender, "new") == serving.OUTSIDE
+    assert reason(recommender, 7777) == serving.OUTSIDE
 
 
 def test_without_an_item_side_or_pairs_there_is_a_reason() -> None:
-    assert reason(trained(), 3) == similar_items.NOTHING_YET
-    assert f"once {LEAST_RATINGS} ratings have come" in similar_items.NOTHING_YET
+    assert reason(trained(), 3) == serving.NOTHING_YET
+    assert f"once {LEAST_RATINGS} ratings have come" in serving.NOTHING_YET
     none = Recommender(Replica(replace(DESIGN, head_items=0)), Catalogue(), "exact")
-    assert reason(none, 3) == similar_items.NO_PAIRS
+    assert reason(none, 3) == serving.NO_PAIRS
 
 
 @pytest.mark.parametrize("item", [-1, "", "x" * 129])

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from stream_app.kernels.machine.scalars import hash64
 from stream_app.kernels.stream import hash_index
-from stream_app.state.item_directory import ItemDirectory
-from stream_app.state.known_items import KnownItems
+from stream_app.state.known_items import ItemDirectory, KnownItems
 from tests.fixtures.collisions import crafted, unhashed
 
 CRAFTED = 131_072

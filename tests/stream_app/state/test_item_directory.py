@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream_app.state.item_directory import ItemDirectory
+from stream_app.state.known_items import ItemDirectory
 
 KEYS = st.one_of(st.integers(0, 5), st.integers(2**64 - 5, 2**64 - 1), st.integers(0, 2**64 - 1))
 
