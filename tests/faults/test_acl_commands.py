@@ -59,7 +59,8 @@ WITHOUT_RIGHTS = {
     *("demo", "evaluate", "certify", "experiment", "reproduce"),
     "acl",
     *("broker start", "broker stop", "broker status", "config show", "state migrate"),
-    *("device status", "device plan", "device enrol", "device withdraw", "rounds plan"),
+    *("device status", "device plan", "device enrol", "device withdraw", "device forget"),
+    "rounds plan",
     *("audit canary", "audit campaign"),
 }
 # Shards refuse what is on in the deployment below; `tests/kafka/test_division.py` divides one.
