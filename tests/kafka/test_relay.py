@@ -20,7 +20,7 @@ from tests.conftest import Kafka
 from tests.fixtures.gateways import written
 from tests.fixtures.sealing_relays import behind_a_relay
 from tests.fixtures.waiting import PATIENCE_SECONDS, until
-from tests.kafka.test_device_run import CELL, everything, program, user_whose_moment_is_near
+from tests.kafka.test_device_run import CELL, everything, program, user_who_reports_soon
 from tests.kafka.test_devices import INTAKE
 from tests.stream_app.web.test_oblivious_http import PUBLIC
 
@@ -128,7 +128,7 @@ def test_a_running_device_reports_through_a_relay(
     environment(MURMUREC_DEVICE_JOURNAL="device.journal", MURMUREC_MECHANISMS="cell:5:2")
     Path("scope.txt").write_text("5\n6\n7\n")
     with behind_a_relay(kafka.bootstrap, topics, tmp_path, mechanisms=("cell:5:2",)) as relay:
-        user, device, _ = user_whose_moment_is_near(8)
+        user, device, _ = user_who_reports_soon()
         named = f"{relay.address}#{relay.key}"
         with program("--user", user, "--relay", named, *CELL) as running:
             until(
