@@ -38,7 +38,7 @@ def grid() -> np.ndarray:
 
 
 def gauges_of(name: str) -> tuple[Replica, Gauges]:
-    design = replace(SMALL, mechanisms=(registry.parse(name),), model="dense", factors=2)
+    design = replace(SMALL, mechanisms=(registry.parse(name),), factors=2)
     replica = Replica(design)
     recommender = Recommender(replica, Catalogue(), "exact")
     return replica, Gauges(Metrics(CollectorRegistry()), replica, recommender)
@@ -79,15 +79,15 @@ def watched(name: str, mask: int = 0, seed: int = 3) -> tuple[Gauges, float]:
 
 
 @pytest.mark.parametrize(
-    ("name", "margin"), [("rr:5:2", 0.07), ("cell:5:4", 0.03), ("laplace:5:4", 0.07)]
+    ("name", "margin"), [("rr:5:2", 0.07), ("cell:5:4", 0.05), ("laplace:5:4", 0.09)]
 )
 @pytest.mark.statistical
 def test_the_debiased_error_is_that_of_the_true_ratings(name: str, margin: float) -> None:
     """30,000 ratings among 90,000 cells, one fixed draw of the noise.
 
-    Over 30 draws the distance deviates by .011, .0046 and .0114 around less than .003: the margins
-    exceed six deviations (false alarm below 1e-6). The reported error is above the true one by .32,
-    .18 and .31; without the empty cells the debiased one is off by .12 under `cell:5:4`.
+    Over 30 draws the distance deviates by .011, .006 and .013 around less than .006: the margins
+    exceed six deviations (false alarm below 1e-6). The reported error is above the true one by .30,
+    .16 and .29; without the empty cells the debiased one is off by .12 under `cell:5:4`.
     """
     gauges, true = watched(name)
     assert gauges.error.rmse_debiased("all") == pytest.approx(true, abs=margin)
@@ -96,13 +96,13 @@ def test_the_debiased_error_is_that_of_the_true_ratings(name: str, margin: float
 
 
 @pytest.mark.parametrize(
-    ("name", "mask", "gain"), [("partition:5:2", 4, 0.055), ("ternary:5:2", 0, 0.012)]
+    ("name", "mask", "gain"), [("partition:5:2", 4, 0.038), ("ternary:5:2", 0, 0.009)]
 )
 @pytest.mark.statistical
 def test_without_an_inverse_the_log_loss_shows_what_the_model_learned(
     name: str, mask: int, gain: float
 ) -> None:
-    """Over 20 draws the gain on equally likely levels is .0638 +- .0014 and .0180 +- .0010 nats:
+    """Over 20 draws the gain on equally likely levels is .0487 +- .0016 and .0153 +- .0008 nats:
     six deviations above what is asked for (false alarm below 1e-6)."""
     gauges, _ = watched(name, mask)
     assert isnan(gauges.error.rmse_debiased("all"))
