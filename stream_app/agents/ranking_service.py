@@ -126,7 +126,10 @@ class RankingService:
         self._metrics.devices_scored(served.derived.next.devices)
         error = served.derived.next.ndcg_error if standing.ndcg is not None else None
         self._metrics.ranking(standing.basis, standing.ndcg, standing.ndcg_popular, error)
-        watched = self._drift.observe(served.derived.next, ratings, visits)
+        found = served.derived.next
+        watched = self._drift.observe(
+            found.ndcg, found.ndcg_popular, found.ndcg_error or 0.0, ratings, visits
+        )
         if watched is not None:
             self._metrics.drift("lists", self._drift.statistic, detected=watched)
         self._schedule.ended(ratings, changes, seconds)

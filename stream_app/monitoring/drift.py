@@ -29,7 +29,6 @@ from typing import Final
 import numpy as np
 
 from stream_app.monitoring.prequential_error import Floats
-from stream_app.ranking.learned_weights import Learned
 
 ALLOWANCE: Final = 0.5
 THRESHOLD: Final = 10.0
@@ -107,15 +106,18 @@ class ListDrift(PageHinkley):
         super().restart()
         self._ratings = 0
 
-    def observe(self, measured: Learned, ratings: int, visits: int) -> bool | None:
-        """Enter the quality of lists as measured when so many `ratings` were counted, on devices
-        whose newest visits hold `visits` of them; return whether it completes a drift. None, and
+    def observe(
+        self, ndcg: float | None, popular: float | None, error: float, ratings: int, visits: int
+    ) -> bool | None:
+        """Enter the nDCG@10 of lists, with its standard error, and that of popular items, as
+        measured when so many `ratings` were counted, on devices whose newest visits hold `visits`
+        of them; return whether it completes a drift. None, and
         nothing is entered, without a figure, or while most of these visits were measured before:
         observations that share devices are no evidence of each other."""
-        if measured.ndcg is None or measured.ndcg_popular is None:
+        if ndcg is None or popular is None:
             return None
         if ratings - self._ratings < visits:
             return None
-        detected = self.add(measured.ndcg_popular - measured.ndcg, measured.ndcg_error or 0.0)
+        detected = self.add(popular - ndcg, error)
         self._ratings = ratings
         return detected

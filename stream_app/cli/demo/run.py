@@ -26,7 +26,6 @@ from stream_app.errors import UserError
 from stream_app.kafka import clients
 from stream_app.replay.recompute import Replay
 from stream_app.settings import Settings
-from stream_app.state.replica import BatchOutcome
 from stream_app.wire import Batch
 
 
@@ -163,7 +162,7 @@ def _recompute(demo: DemoSetup, figures: Figures) -> None:
     halves = b"".join(device[:8] for device in demo.population.devices)
     population = np.frombuffer(halves, "<u8")
 
-    def count_visitors(batch: Batch, _: BatchOutcome) -> None:
+    def count_visitors(batch: Batch, _: object) -> None:
         others = ~np.isin(batch.devices[:, 0], population)
         figures.visitors += int(batch.counts[others].sum())
 

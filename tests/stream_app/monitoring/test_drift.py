@@ -14,7 +14,6 @@ from stream_app.monitoring.gauges import Gauges
 from stream_app.monitoring.metrics import Metrics
 from stream_app.privacy import registry
 from stream_app.privacy.randomness import SeededSource
-from stream_app.ranking.learned_weights import Learned
 from stream_app.serving.catalogue import Catalogue
 from stream_app.serving.recommender import Recommender
 from stream_app.state.replica import Replica
@@ -120,9 +119,8 @@ def test_lists_that_become_worse_than_popular_are_detected_on_new_devices_alone(
         calls = 0
         for step in range(steps):
             ndcg = served + 0.01 * random.normal()
-            seen = Learned(devices=500, ndcg=ndcg, ndcg_popular=0.09, ndcg_error=0.01)
             begun = getattr(detector, "reached", 0)
-            calls += bool(detector.observe(seen, begun + (step + 1) * apart, 5_000))
+            calls += bool(detector.observe(ndcg, 0.09, 0.01, begun + (step + 1) * apart, 5_000))
         detector.reached = begun + steps * apart  # type: ignore[attr-defined]
         return calls
 
@@ -132,4 +130,4 @@ def test_lists_that_become_worse_than_popular_are_detected_on_new_devices_alone(
     repeated = ListDrift()
     observed(0.14, repeated, 30)
     assert observed(0.10, repeated, 100, apart=10) == 0  # one sample, measured again and again
-    assert ListDrift().observe(Learned(devices=3), 10_000, 5_000) is None
+    assert ListDrift().observe(None, None, 0.0, 10_000, 5_000) is None
