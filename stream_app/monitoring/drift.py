@@ -111,9 +111,9 @@ class ListDrift(PageHinkley):
     ) -> bool | None:
         """Enter the nDCG@10 of lists, with its standard error, and that of popular items, as
         measured when so many `ratings` were counted, on devices whose newest visits hold `visits`
-        of them; return whether it completes a drift. None, and
-        nothing is entered, without a figure, or while most of these visits were measured before:
-        observations that share devices are no evidence of each other."""
+        of them; return whether it completes a drift. None, and nothing is entered, without a
+        figure, or while most of these visits were measured before: observations that share devices
+        are no evidence of each other."""
         if ndcg is None or popular is None:
             return None
         if ratings - self._ratings < visits:
