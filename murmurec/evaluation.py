@@ -82,6 +82,8 @@ def evaluate(
     A sketch has as many cells as a dense table (gamma = 1), hybrid a row for each entity. Raises
     ValueError for arguments out of range or that contradict each other, and for invalid ratings.
     """
+    if unknown := terms.keys() - {"epsilon"}:
+        raise TypeError(f"evaluate has no argument {min(unknown)}")
     if not 0 <= seed < 2**63:
         raise ValueError(f"seed {seed}: give a number from 0 to 2^63-1")
     data = columns_of(ratings, None, seed)

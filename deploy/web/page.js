@@ -216,6 +216,8 @@ const scopeFirst = () => {
   if (films.some((film, n) => film !== view.catalogue[n])) view.catalogue = films;
 };
 
+let known = {}; // sizes and first bytes stand for the newest tables
+
 const learnCatalogue = async () => {
   const before = view.catalogue.length;
   view.catalogue = await readCatalogue();
@@ -226,13 +228,13 @@ const learnCatalogue = async () => {
   });
   view.films = new Map(view.catalogue.map((film) => [film.key, film]));
   view.items = new Map(view.catalogue.map((film) => [String(film.item), film]));
+  if (view.catalogue.length !== before) known.summed = null; // its genres are part of that ranking
   view.problems.delete("catalogue");
   scopeFirst();
   await refresh();
   return view.catalogue.length > 0 && view.catalogue.length === before; // none is still arriving
 };
 
-let known = {}; // sizes and first bytes stand for the newest tables
 
 const decoded = (bytes) => {
   if (!bytes) return null;

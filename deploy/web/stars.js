@@ -65,14 +65,3 @@ export const starsFor = (film, levels, level, rate, { fixed = level !== null, gr
 
 const paint = (inputs, upTo = inputs.findIndex((input) => input.checked)) =>
   inputs.forEach((input, value) => input.parentElement.classList.toggle("filled", value <= upTo));
-
-/** Stars that only show a level, with its words for a reader of the screen. */
-export const shownStars = (level, levels, words) =>
-  fill(
-    el("span", { class: "stars shown", role: "img", "aria-label": words }),
-    Array.from({ length: levels }, (_, value) =>
-      el("span", {
-        class: `star${levels === 10 ? " half" : ""}${value <= level ? " filled" : ""}`,
-      }),
-    ),
-  );

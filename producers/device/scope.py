@@ -22,11 +22,6 @@ from stream_app.wire.ids import Item
 _LONGEST = 100_000_000  # bytes of a file of ids
 
 
-def from_file(path: Path) -> NDArray[np.uint64]:
-    """Return the keys of the items in a file, rising and distinct; UserError names a bad line."""
-    return np.unique(ordered(path, contents(path)))
-
-
 def contents(path: Path, meant: str = "is it a list of item ids?") -> bytes:
     """Return the bytes of a file of ids; UserError for one that cannot be read or is too long, with
     what was `meant`."""
@@ -51,13 +46,14 @@ def numbered(path: Path, data: bytes, what: str = "one item id") -> list[tuple[i
 
 
 def ordered(path: Path, data: bytes) -> NDArray[np.uint64]:
-    """Return the keys of the items in the order of their lines, each at its first; errors as
-    `from_file`, by the name `path`."""
+    """Return the keys of the items in the order of their lines, each at its first; UserError
+    names a bad line of `path`."""
     return np.array([wire.key(item) for item in ordered_items(path, data)], np.uint64)
 
 
 def ordered_items(path: Path, data: bytes) -> list[Item]:
-    """Return the items in the order of their lines, each at its first; UserError as `from_file`."""
+    """Return the items in the order of their lines, each at its first; UserError names a bad
+    line of `path`."""
     items: dict[int, Item] = {}
     for row, line in numbered(path, data):
         try:

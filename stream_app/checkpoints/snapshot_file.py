@@ -105,10 +105,12 @@ class SnapshotFile:
         found = differing(self.meta.settings | apart, design.settings | apart)
         if not found:
             return
-        raise UserError(
-            f"{self.path}: the snapshot was made with another design ({found}): "
-            "use its settings, or convert it with murmurec state migrate"
+        fix = (
+            "install the release that wrote it"
+            if "state_format" in found
+            else "use its settings, or convert it with murmurec state migrate"
         )
+        raise UserError(f"{self.path}: the snapshot was made with another design ({found}): {fix}")
 
     def adopt(self, replica: Replica, origin: StateOrigin) -> None:
         """Start from the model of the snapshot at `origin`, which must name it as its snapshot."""

@@ -34,7 +34,8 @@ def migrate(source: Path, target: Path, spec: StateSpec) -> Migrated:
     found = old.meta.settings.get("state_format", "")
     if found != str(STATE_FORMAT):
         raise UserError(
-            f"{source}: state format {found or 'unknown'}; this release reads format {STATE_FORMAT}"
+            f"{source}: state format {found or 'unknown'}; this release reads format "
+            f"{STATE_FORMAT}: install the release that wrote it"
         )
     try:
         replica, parts = converted(old, spec)

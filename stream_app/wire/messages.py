@@ -39,7 +39,7 @@ def genres_among(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_name(word: str) -> bool:
-    """Return whether a word can name a genre, or a domain."""
+    """Return whether a word can name a genre."""
     return 1 <= len(word) <= MAX_GENRE and word.isprintable() and word == word.strip()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from producers.device.scope import from_file
+from producers.device.scope import contents, ordered
 from stream_app import wire
 from stream_app.errors import UserError
 
@@ -15,7 +15,7 @@ def test_item_ids_in_a_file_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "scope.txt"
     path.write_bytes(b"7\n\n  tt01 \r\n7\n007\n")
     expected = sorted({7, wire.key("  tt01 "), wire.key("007")})
-    assert from_file(path).tolist() == expected
+    assert sorted(ordered(path, contents(path)).tolist()) == expected
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_file_without_item_ids_is_refused(content: bytes, message: str, tmp_pa
     path = tmp_path / "scope.txt"
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
-        from_file(path)
+        ordered(path, contents(path))
     for other in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(UserError, match="cannot be read"):
-            from_file(other)
+            ordered(other, contents(other))

@@ -177,6 +177,7 @@ def _recompute(demo: DemoSetup, figures: Figures) -> None:
 def _wait(demo: DemoSetup) -> None:
     """Keep everything running until Ctrl-C."""
     say("broker, worker and page stay up until Ctrl-C")
+    demo.journal.close()  # for commands of another terminal
     try:
         while True:
             demo.worker.check()

@@ -187,7 +187,7 @@ def migrate(
     model: options.ModelOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Convert a snapshot of the release before, or of other sizes, to the present settings.
+    """Convert a snapshot of other sizes or another design to the present settings.
 
     Prints what was carried over, converted or started empty. No broker is needed. While the log
     reaches back, worker --rebuild is exact and better. Start from the new file with worker

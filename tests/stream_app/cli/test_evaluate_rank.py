@@ -112,7 +112,7 @@ def test_a_long_run_shows_its_progress_in_a_pipe(file, capsys, monkeypatch):
         (["--rank", "--split", "later"], "--split later: choose global, visit, user-time or last"),
         (["--rank", "--messages", "weekly"], "--messages weekly: choose single, daily, packed"),
         (["--rank", "--protocol", "one-pass"], "leave --protocol out"),
-        (["--rank", "--model", "slope-one"], "leave --model out"),
+        (["--rank", "--model", "slope-one"], "choose hybrid or sketch"),
         (["--rank", "--choice", "guess"], "leaning"),
         ([*PACKED, "--mechanism", "cell", "--scope", "41"], "--scope 41: the ratings are of 40"),
         (["--k", "5"], "--k: is about lists; add --rank"),

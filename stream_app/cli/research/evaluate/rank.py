@@ -42,8 +42,8 @@ def measured(
         )
     if options.model not in LEARNERS:
         raise UsageError(
-            f"--model {options.model}: --rank measures the lists of factors and pairs of items; "
-            "leave --model out"
+            f"--model {options.model}: --rank measures the lists of a worker; "
+            f"choose {' or '.join(LEARNERS)}"
         )
     if options.choice not in CHOICES:
         raise UsageError(f"--choice {options.choice}: choose {' or '.join(CHOICES)}")
