@@ -59,11 +59,10 @@ def kafka_users(settings: Settings) -> Iterator[str]:
     """Return a KafkaUser for each role that has rights under these settings."""
     topics = Topics(settings.topic_prefix, settings.shards)
     for role in Role:
-        on = settings.features_of(role)
-        if acls.of_role(role, topics, on):
+        if acls.of_role(role, topics, settings.features):
             user = f"murmurec-{role}"
             group = settings.worker_group
-            rights = acls.bindings(role, user, topics, on, group)
+            rights = acls.bindings(role, user, topics, settings.features, group)
             yield kafka_user(user, map(acls.row, rights), CLUSTER)
 
 

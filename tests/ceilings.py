@@ -55,11 +55,12 @@ def lines(suffix: str, *tops: str) -> int:
 
 def statements(*tops: str) -> int:
     """Return how many statements the Python files below these folders have, docstrings left out."""
-    return sum(
-        isinstance(node, ast.stmt) and not _is_text(node)
-        for path in files(".py", *tops)
-        for node in nodes(_tree(path))
-    )
+    return sum(map(_statements, files(".py", *tops)))
+
+
+@cache
+def _statements(path: Path) -> int:
+    return sum(isinstance(node, ast.stmt) and not _is_text(node) for node in nodes(_tree(path)))
 
 
 def docstring_lines(*tops: str) -> int:

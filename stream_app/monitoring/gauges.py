@@ -27,11 +27,11 @@ from stream_app.kernels.factorization import error_scores
 from stream_app.kernels.instrumentation import timed
 from stream_app.log.ledger import APPLIED, DUPLICATE
 from stream_app.monitoring.drift import Blocks, PageHinkley
+from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from stream_app.monitoring.metrics import Metrics
 from stream_app.monitoring.prequential_error import (
     PREDICTORS,
     Floats,
-    ItemMeanBaseline,
     LogLoss,
     PrequentialError,
     RingBuffer,

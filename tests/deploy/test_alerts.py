@@ -101,6 +101,7 @@ def test_a_number_used_again_fires_once_and_not_again_after_a_restart() -> None:
     assert firing(samples) == list(range(5, 5 + rule()[1])), "the alert fires again"
 
 
+@pytest.mark.thorough
 def test_a_number_that_is_used_again_while_the_worker_is_down_fires_when_it_is_back() -> None:
     worker = Worker()
     samples: list[float | None] = [worker.after(USED_AGAIN)] * 60

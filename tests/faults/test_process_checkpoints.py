@@ -137,6 +137,7 @@ def a_page_of(manifest: bytes, rng: np.random.Generator) -> bytes:
     return keys[int(rng.integers(len(keys)))]
 
 
+@pytest.mark.thorough
 def test_one_flipped_bit_is_found_and_reported_and_costs_only_time(
     start: Start,
     send: Send,

@@ -121,6 +121,7 @@ def test_a_gap_that_was_accepted_is_not_widened(log: Log) -> None:
     assert held(log) == first
 
 
+@pytest.mark.thorough
 def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_workers_came_to_it(
     log: Log, published: list[Event]
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_device_is_forgotten_also_where_retention_has_passed_before_the_worker
     assert held(log) == after
 
 
+@pytest.mark.thorough
 def test_a_lost_state_topic_is_not_replaced_by_another_state(
     log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_state_built_beside_takes_over_with_its_entry_and_not_before(
     assert on.ledger.counts()["applied"] == len(records)
 
 
+@pytest.mark.thorough
 def test_what_was_withdrawn_before_stays_withdrawn_in_a_state_built_beside(
     log: Log, records: list[Published], rng: np.random.Generator, config: Apply
 ) -> None:
@@ -196,6 +197,7 @@ def test_what_was_withdrawn_before_stays_withdrawn_in_a_state_built_beside(
     assert digests(on) == digests(replayed)
 
 
+@pytest.mark.thorough
 def test_a_truncation_behind_a_checkpoint_of_a_second_state_takes_its_design_back(
     log: Log, records: list[Published], config: Apply
 ) -> None:
@@ -234,6 +236,7 @@ def test_a_secret_that_is_introduced_keeps_the_designs_before_it(
     assert not verify(sealed).differences
 
 
+@pytest.mark.thorough
 def test_a_short_log_carries_over_what_the_checkpoint_holds(
     log: Log, records: list[Published], config: Apply, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

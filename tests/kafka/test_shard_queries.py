@@ -39,9 +39,10 @@ async def reader(kafka: Kafka, topics: str, settings: Settings, shard: int) -> Q
     spec = replace(spec_from_settings(settings), shards=2, shard=shard)
     runtime = new_runtime(settings, spec)
     runtime.status.start_end_offsets = (0,) * PARTITIONS
+    runtime.catalogue.read = True
     answers = Answers(runtime, clients.producer(kafka.connection, linger_ms=0))
     group = f"{topics}-shard-{shard}"
-    made = QueryReader(runtime, kafka.connection, group, answers, 6.0, {})
+    made = QueryReader(runtime, kafka.connection, group, answers, 6.0)
     await made.on_start()
     await asyncio.to_thread(until, lambda: not runtime.status.queries, "the reader is a member")
     return made

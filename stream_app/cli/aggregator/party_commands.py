@@ -60,8 +60,9 @@ def _run(settings: Settings, folder: Path, name: str) -> None:
     import signal
     import threading
 
-    from stream_app.aggregation.keys import ReleasesFile, load
+    from stream_app.aggregation.keys import load
     from stream_app.aggregation.party import Party
+    from stream_app.aggregation.releases import ReleasesFile
     from stream_app.aggregation.round_topics import ContributionTopic, RoundTopic
     from stream_app.aggregation.service import serve
     from stream_app.kafka import acls, topic_checks

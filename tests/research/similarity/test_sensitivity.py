@@ -140,6 +140,7 @@ def test_an_own_report_moves_cosine_of_an_unseen_item_by_its_bound_at_most(least
     assert 0.5 * bound < found <= bound + ROUNDING
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("damping", "least"), [(0.5, 2), (4.0, 2), (2.0, 4), (2.0, 1)])
 def test_an_own_rating_moves_no_score_of_any_item_beyond_its_bound(damping, least):
     random = np.random.default_rng(int(10 * damping) + least)

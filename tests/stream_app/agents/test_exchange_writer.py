@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from confluent_kafka import KafkaError
 from prometheus_client import CollectorRegistry
 
@@ -131,6 +132,7 @@ def test_a_change_that_was_not_written_is_made_again() -> None:
     assert [each.number for each in member.written_after(1)] == [1, 1]
 
 
+@pytest.mark.thorough
 def test_where_no_more_is_learned_every_shard_comes_to_hold_all_and_is_silent() -> None:
     both = members()
     merged = [0, 0]

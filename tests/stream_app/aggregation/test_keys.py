@@ -9,7 +9,8 @@ import pytest
 from nacl import bindings
 
 from stream_app.aggregation import keys
-from stream_app.aggregation.keys import ReleasesFile, Role
+from stream_app.aggregation.keys import Role
+from stream_app.aggregation.releases import ReleasesFile
 from stream_app.errors import UserError
 
 PLAN, OTHER = bytes(32), bytes(range(32))

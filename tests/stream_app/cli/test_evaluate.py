@@ -141,6 +141,7 @@ def test_a_user_id_that_is_none_is_named_by_its_row_and_called_a_user(file, caps
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "mechanism"),
     [

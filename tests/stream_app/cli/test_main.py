@@ -169,7 +169,7 @@ sys.meta_path.insert(0, Absent())
         ("reproduce", "S003", "--quick"),
         ("evaluate", "ratings.csv", "--model", "tree"),
         ("evaluate", "ratings.csv", "--model", "privsr", "--trust", "trust.csv"),
-        ("audit", "lia", "ratings.csv"),
+        ("audit", "campaign"),
     ],
     ids=" ".join,
 )

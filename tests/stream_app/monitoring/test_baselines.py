@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_app.monitoring.prequential_error import ItemMeanBaseline
+from stream_app.monitoring.live_baselines import ItemMeanBaseline
 from tests.stream_app.monitoring.channels import STARS, randomized_response, unbiased
 
 

@@ -7,7 +7,8 @@ from math import isnan, nan, sqrt
 import numpy as np
 import pytest
 
-from stream_app.monitoring.prequential_error import ItemMeanBaseline, LogLoss, PrequentialError
+from stream_app.monitoring.live_baselines import ItemMeanBaseline
+from stream_app.monitoring.prequential_error import LogLoss, PrequentialError
 from tests.stream_app.monitoring.channels import STARS, randomized_response, unbiased
 
 
